@@ -1,14 +1,14 @@
-//! A winner for a kernel, and the launches that it is for.
+//! A winner for a kernel, and the launches that it applies to.
 //!
-//! A launch gets what the first of these rules says that holds:
+//! The first rule that applies decides a launch's dimensions:
 //!
-//! 1. The tuned dimensions, if the winner verified on a launch like it: with the same dimensions and the same
-//!    arguments, addresses aside.
-//! 2. The dimensions that the winner's rule says, if it has one. `mneme apply` leaves the rule out unless it verified
-//!    on several launches, or the user wants it for all.
-//! 3. Its own dimensions, if the code verified with those of the recorded launch.
+//! 1. The tuned dimensions, if the winner verified on a launch like it: with the same dimensions and the same arguments
+//!    except addresses.
+//! 2. The result of the winner's dimension rule, if it has one. `mneme apply` leaves the rule out unless it verified on
+//!    several launches, or the user wants it for all.
+//! 3. The launch's own dimensions, if the code verified with those of the recorded launch.
 //!
-//! What is folded into the code has to be as it was in all of them.
+//! In every case the values that are folded into the code must equal those of the launch.
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
@@ -26,51 +26,51 @@ use crate::kernels::parameters::Parameters;
 use crate::kernels::request::LaunchArguments;
 use crate::process::settings::settings;
 
-/// A winner whose code can be used in a kernel's place.
+/// A winner whose code can replace a kernel.
 pub struct WinnerCandidate {
     pub code: TunedCode,
-    /// Launches that may have dimensions of the winner's.
+    /// Launches that may have the winner's dimensions.
     verified: Vec<Verified>,
-    /// What arguments have to be like for the code at all.
+    /// Argument values that the code requires.
     folded: Vec<Piece>,
     rule: Option<ReadRule>,
-    /// The kernel prints.
+    /// Whether the kernel prints.
     prints: bool,
     pub trials: Trials,
     /// Why it is not used any more.
     pub broken: OnceLock<String>,
-    /// Launches of it that the driver refused.
+    /// How many launches of it the driver refused.
     pub refusals: AtomicU32,
     /// It was made for launches like one of this run, and is for no others.
     pub is_variant: bool,
-    /// Of such code: among the kernel's winners, the one that those launches got before.
+    /// For such code: which of the kernel's winners those launches had before.
     base: Option<usize>,
 }
 
 /// A launch on which the winner verified.
 struct Verified {
-    /// As the application asks for it, and as it is to be.
+    /// The dimensions that the application requests, and the replacement's.
     asked: LaunchDimensions,
     shape: LaunchDimensions,
     arguments: Vec<Piece>,
 }
 
-/// What a launch is to be.
+/// The dimensions of a launch of tuned code.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fit {
     pub shape: LaunchDimensions,
-    /// Why these are the application's own dimensions, although the winner has others.
+    /// Why these are the application's own dimensions although the winner has others.
     pub kept: Option<&'static str>,
 }
 
-/// Some bytes of an argument.
+/// Bytes of an argument.
 #[derive(Clone)]
 struct Piece {
     index: u32,
-    /// Of the argument in the parameter buffer, bytes, and its size.
+    /// Offset of the argument in the parameter buffer and its size, bytes.
     offset: u32,
     size: usize,
-    /// Of the bytes in the argument.
+    /// Offset of the bytes in the argument.
     at: usize,
     expected: Expected,
 }
@@ -78,27 +78,28 @@ struct Piece {
 #[derive(Clone, Debug, PartialEq)]
 enum Expected {
     Bytes(Box<[u8]>),
-    /// Of unknown type: any address.
+    /// Any address matches, because the type is unknown.
     Address,
 }
 
-/// The shape of a launch.
+/// The dimensions of a launch.
 pub fn shape_of(launch: &Launch) -> LaunchDimensions {
     LaunchDimensions { grid: launch.grid, block: launch.block, shared_mem: launch.shared_mem }
 }
 
 impl WinnerCandidate {
-    /// A winner for a kernel with these parameters, which prints or not; a sentence where it is for another.
+    /// Checks that the winner matches this kernel: same parameters. `prints` tells whether the kernel prints. Returns
+    /// the reason if it does not match.
     pub fn new(winner: &'static Winner, parameters: &Parameters, prints: bool) -> Result<Self, String> {
         if !parameters.layout().eq(winner.layout.iter().copied()) {
             return Err("its parameters are not those of the recording; record and tune it again".into());
         }
         let sizes = || winner.arguments.iter().map(|argument| argument.bytes.len());
         if !sizes().eq(winner.layout.iter().map(|(_, size)| *size as usize)) {
-            return Err("the file of tuned kernels does not have its arguments; write it anew with mneme apply".into());
+            return Err("the file of tuned kernels lacks its arguments; write it again with mneme apply".into());
         }
         let recorded = pieces(parameters, &winner.arguments, &winner.numbers);
-        // Addresses are never folded; what may be one and is in no recorded memory is a number.
+        // Addresses are never folded. A value that looks like an address but is in no recorded memory is a number.
         let is_folded =
             |piece: &&Piece| winner.folded.arguments.contains(&piece.index) && piece.expected != Expected::Address;
         let folded: Vec<Piece> = recorded.iter().filter(is_folded).cloned().collect();
@@ -113,7 +114,7 @@ impl WinnerCandidate {
         });
         let own = Verified { asked: winner.recorded, shape: winner.tuned, arguments: recorded };
         let mut verified: Vec<Verified> = std::iter::once(own).chain(others).collect();
-        // What a kernel prints says often which thread it was.
+        // The output of a kernel that prints often depends on the number of the thread.
         if winner.keeps_dimensions || prints {
             verified.retain(|launch| launch.asked == launch.shape);
         }
@@ -132,8 +133,8 @@ impl WinnerCandidate {
         })
     }
 
-    /// Code that was made for launches like one of this run, which got the winner at `base` before: what is not folded
-    /// into it may be anything.
+    /// Code that was made for launches like one of this run, which had the winner at `base` before. Values that are not
+    /// folded into it may differ.
     pub fn variant(
         winner: &'static Winner,
         parameters: &Parameters,
@@ -149,7 +150,8 @@ impl WinnerCandidate {
         self.code.winner
     }
 
-    /// What a launch has to be like for [`verified_shape`](Self::verified_shape) or [`fit`](Self::fit) to say anything.
+    /// The values that a launch needs before [`verified_shape`](Self::verified_shape) or [`fit`](Self::fit) can accept
+    /// it.
     pub fn needs(&self) -> Needs {
         let (mut arguments, mut values) = (Vec::new(), Vec::new());
         for &Piece { index, offset, size, at, ref expected } in &self.folded {
@@ -159,7 +161,7 @@ impl WinnerCandidate {
             }
         }
         let Winner { tuned, folded, .. } = self.winner();
-        // A rule may come to the dimensions that the code is for.
+        // A rule may result in the dimensions that the code requires.
         let is_for_some = folded.dimensions && (self.rule.is_none() || self.keeps_dimensions());
         let dimensions = is_for_some.then(|| {
             let verified = self.verified.iter().map(|launch| &launch.asked);
@@ -177,17 +179,18 @@ impl WinnerCandidate {
         self.winner().layout.iter().enumerate().map(bytes).collect()
     }
 
-    /// Whether it is launched with the dimensions that the application asks for alone.
+    /// Whether it is only launched with the dimensions that the application requests.
     fn keeps_dimensions(&self) -> bool {
         self.winner().keeps_dimensions || self.prints
     }
 
-    /// What a launch is to be that is equal to one on which the winner verified, addresses aside.
+    /// The dimensions for a launch that equals, except for addresses, one on which the winner verified.
     pub fn verified_shape(&self, launch: &Launch, arguments: &LaunchArguments) -> Option<LaunchDimensions> {
         let &Winner { cluster, cooperative, .. } = self.winner();
         let asked = shape_of(launch);
         let is_alike = || {
-            // The launches that code was made for are cooperative or not, as the dimensions are the same.
+            // For code that was made at run time, the same dimensions imply the same kind of launch, cooperative or
+            // not.
             launch.attributes.cluster == cluster
                 && (self.is_variant || launch.attributes.cooperative == cooperative)
                 && are(&self.folded, arguments)
@@ -196,7 +199,7 @@ impl WinnerCandidate {
         known.find(|known| are(&known.arguments, arguments)).map(|known| known.shape)
     }
 
-    /// Whether it was made for launches like this one, which gets the winner at `base` and these dimensions without it.
+    /// Whether it was made for launches like this one, which otherwise has the winner at `base` and these dimensions.
     pub fn is_for(
         &self,
         launch: &Launch,
@@ -209,7 +212,7 @@ impl WinnerCandidate {
             && self.verified_shape(launch, arguments).is_some_and(|of_code| of_code == *shape)
     }
 
-    /// What a launch is to be on which the winner was not verified; why it is not for that launch, if so.
+    /// The dimensions for a launch on which the winner was not verified, or the reason why it does not apply.
     pub fn fit(&self, launch: &Launch, arguments: &LaunchArguments) -> Result<Fit, &'static str> {
         if !are(&self.folded, arguments) {
             return Err(UNFIT);
@@ -245,9 +248,9 @@ impl WinnerCandidate {
         rule.shape_elsewhere(&inputs).filter(|shape| !super::has_too_many_blocks(shape))
     }
 
-    /// Arguments as numbers, as spaces have them.
+    /// The arguments as numbers, the form that spaces use.
     fn numbers(&self, arguments: &LaunchArguments) -> Vec<Option<u64>> {
-        // SAFETY: the layout is that of the kernel's parameters, and the launch is under way.
+        // SAFETY: the layout is that of the kernel's parameters, and the launch is in progress.
         let places = unsafe { arguments.places() };
         let number = |(index, (offset, size)): (usize, &(u32, u32))| {
             let size = *size as usize;
@@ -262,7 +265,7 @@ impl WinnerCandidate {
     }
 }
 
-/// What arguments have to be like to be these, addresses aside.
+/// The argument values that a launch must have to equal these, except for addresses.
 fn pieces(parameters: &Parameters, arguments: &[RecordedArgument], numbers: &[(u32, u32)]) -> Vec<Piece> {
     let pointers: Vec<(usize, u32)> = parameters.pointers().map(|(index, _, offset)| (index, offset)).collect();
     let is_number = |index: usize, word: usize| numbers.contains(&(index as u32, 8 * word as u32));
@@ -288,15 +291,15 @@ fn pieces(parameters: &Parameters, arguments: &[RecordedArgument], numbers: &[(u
     pieces
 }
 
-/// Whether the arguments of a launch under way are such.
+/// Whether the arguments of a launch in progress have these values.
 fn are(pieces: &[Piece], arguments: &LaunchArguments) -> bool {
-    // SAFETY: the pieces are of the kernel's parameters, and the launch is under way.
+    // SAFETY: the pieces are of the kernel's parameters, and the launch is in progress.
     let places = unsafe { arguments.places() };
     pieces.iter().all(|piece| {
         let length = if let Expected::Bytes(bytes) = &piece.expected { bytes.len() } else { 8 };
         // SAFETY: as above.
         let start = places.and_then(|places| unsafe { places.of(piece.index, piece.offset, piece.size) });
-        // SAFETY: a value of the parameter's size starts there, of which the piece is a part.
+        // SAFETY: a value of the parameter's size starts there, and the piece is a part of it.
         let found = start.map(|start| unsafe { std::slice::from_raw_parts(start.add(piece.at), length) });
         found.is_some_and(|found| match &piece.expected {
             Expected::Bytes(bytes) => found == &**bytes,
@@ -349,7 +352,7 @@ mod tests {
         WinnerCandidate::new(Box::leak(Box::new(winner)), &Parameters::of_kinds(&[kind]), false).unwrap()
     }
 
-    /// What a launch with this argument is to be as a verified one, and what as another.
+    /// The dimensions for a launch with this argument as a verified one, and as another.
     fn fits(
         candidate: &WinnerCandidate,
         asked: LaunchDimensions,
@@ -362,7 +365,7 @@ mod tests {
         (candidate.verified_shape(&launch, &arguments), candidate.fit(&launch, &arguments))
     }
 
-    /// Whether a launch with this argument is a verified one, and what another is to be.
+    /// Whether a launch with this argument counts as verified, and the dimensions for another one.
     fn judge(candidate: &WinnerCandidate, asked: LaunchDimensions, argument: u64) -> (bool, Option<LaunchDimensions>) {
         let (verified, other) = fits(candidate, asked, argument);
         (verified.is_some(), other.ok().map(|fit| fit.shape))

@@ -1,4 +1,4 @@
-//! Tuned code for a kernel of a graph: chosen once, and launched as often as the graph.
+//! Tuned code for a kernel of a graph, chosen once for all launches of the graph.
 
 use std::sync::atomic::Ordering;
 
@@ -11,11 +11,11 @@ use crate::kernels::handles;
 use crate::kernels::kernel::FunctionHandle;
 use crate::kernels::request::LaunchRequest;
 
-/// A kernel of a graph for which there are winners.
+/// A kernel of a graph that has winners.
 #[derive(Clone)]
 pub struct GraphKernel {
     function: FunctionHandle,
-    /// Or why it keeps the application's own code; `None` where that is said of all launches of the kernel.
+    /// Or the reason why it keeps the application's own code; `None` if all launches of the kernel share the reason.
     tuned: Result<Tuned, Option<&'static str>>,
 }
 
@@ -29,12 +29,11 @@ struct Tuned {
     kept: Option<&'static str>,
 }
 
-// SAFETY: a handle of the driver's, which every thread may use.
+// SAFETY: a handle of the driver, which every thread may use.
 unsafe impl Send for Tuned {}
 
 impl GraphKernel {
-    /// Chooses for a launch that a graph will make in the current context; `None` where nothing is tuned for its
-    /// kernel.
+    /// Chooses for a launch that a graph will make in the current context. `None` if its kernel is not tuned.
     pub fn choose(request: &LaunchRequest) -> Option<Self> {
         let function = handles::function(request.function)?;
         if !function.kernel.is_selected() {
@@ -48,7 +47,7 @@ impl GraphKernel {
         Some(Self { function, tuned })
     }
 
-    /// What is to be launched, if it is not the application's own.
+    /// The function and dimensions to launch, unless it keeps the application's own code.
     pub fn tuned(&self) -> Option<(CUfunction, LaunchDimensions)> {
         self.tuned.as_ref().ok().map(|tuned| (tuned.function, tuned.shape))
     }

@@ -1,6 +1,6 @@
-//! The winners of a kernel, found by what a launch has to be like for their code.
+//! Finds the winners of a kernel by the values that their code requires.
 //!
-//! A kernel may have a thousand winners, one for each size of its data: to ask every one of them takes 37 µs a launch.
+//! A kernel may have a thousand winners, one for each size of its data; asking each of them takes 37 µs a launch.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,21 +10,21 @@ use mneme_core::launch::{Dim3, Launch};
 
 use crate::kernels::request::LaunchArguments;
 
-/// Bytes of a launch's key that need no memory from the heap.
+/// The size up to which a launch's key needs no heap memory, bytes.
 const SMALL: usize = 160;
-/// Winners that are asked without looking whether they were asked for such a launch before.
+/// Up to this number of winners, ask them without looking in the cache of earlier launches.
 pub const FEW: usize = 16;
-/// Launches without a winner that are remembered.
+/// How many launches without a winner are remembered.
 const REMEMBERED: usize = 8;
 
-/// Some bytes of an argument.
+/// Bytes of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArgumentBytes {
     pub index: u32,
-    /// Of the argument in the parameter buffer, bytes, and its size.
+    /// Offset of the argument in the parameter buffer and its size, bytes.
     pub offset: u32,
     pub size: usize,
-    /// Of the bytes in the argument, and how many.
+    /// Offset of the bytes in the argument, and their number.
     pub at: usize,
     pub length: usize,
 }
@@ -32,12 +32,12 @@ pub struct ArgumentBytes {
 /// Grid and block.
 pub type GridAndBlock = [u32; 6];
 
-/// What a launch has to be like for a winner's code.
+/// The requirements of a winner's code on a launch.
 pub struct Needs {
-    /// What is folded into it, and the values.
+    /// The folded arguments and their values.
     pub arguments: Vec<ArgumentBytes>,
     pub values: Vec<u8>,
-    /// The dimensions that it can be for; `None` if it may be for any.
+    /// The required dimensions, or `None` if any will do.
     pub dimensions: Option<Vec<GridAndBlock>>,
 }
 
@@ -50,25 +50,25 @@ pub struct WinnerIndex {
     unfit: Mutex<Unfit>,
 }
 
-/// Winners that look at the same of a launch.
+/// Winners that depend on the same properties of a launch.
 struct Group {
     arguments: Vec<ArgumentBytes>,
     has_dimensions: bool,
     winners: HashMap<Vec<u8>, Vec<usize>>,
 }
 
-/// Launches that no winner is for, and why; the next one takes the place of the oldest.
+/// Launches without a winner, and the reasons. A new entry replaces the oldest.
 #[derive(Default)]
 struct Unfit {
     known: Vec<(Vec<u8>, &'static str)>,
     next: usize,
 }
 
-/// What is looked at of a launch.
+/// The relevant properties of a launch, as bytes.
 struct Key {
     small: [u8; SMALL],
     length: usize,
-    /// All of it, if it is too long.
+    /// The whole key, if it is too long for `small`.
     large: Vec<u8>,
 }
 
@@ -96,14 +96,14 @@ impl Key {
         numbers.into_iter().for_each(|number| self.push(&number.to_le_bytes()));
     }
 
-    /// Whether the launch under way, whose kernel has such arguments, has these.
+    /// Adds arguments of the launch in progress, whose kernel has them. Returns false if the application passed fewer.
     fn push_arguments(&mut self, which: &[ArgumentBytes], arguments: &LaunchArguments) -> bool {
-        // SAFETY: the bytes are of the kernel's parameters, and the launch is under way.
+        // SAFETY: the bytes are of the kernel's parameters, and the launch is in progress.
         let places = unsafe { arguments.places() };
         which.iter().all(|bytes| {
             // SAFETY: as above.
             let start = places.and_then(|places| unsafe { places.of(bytes.index, bytes.offset, bytes.size) });
-            // SAFETY: a value of the parameter's size starts there, of which these bytes are a part.
+            // SAFETY: a value of the parameter's size starts there, and these bytes are a part of it.
             let found = start.map(|start| unsafe { std::slice::from_raw_parts(start.add(bytes.at), bytes.length) });
             found.map(|found| self.push(found)).is_some()
         })
@@ -120,7 +120,7 @@ pub fn dimensions(grid: Dim3, block: Dim3) -> GridAndBlock {
 }
 
 impl WinnerIndex {
-    /// Of winners in their order; `arguments` are all bytes of the kernel's.
+    /// An index of winners in their order. `arguments` are all bytes of the kernel's arguments.
     pub fn new(winners: impl IntoIterator<Item = Needs>, arguments: Vec<ArgumentBytes>) -> Self {
         let all = arguments;
         let mut groups: Vec<Group> = Vec::new();
@@ -145,7 +145,7 @@ impl WinnerIndex {
         Self { groups, arguments: all, unfit: Mutex::default() }
     }
 
-    /// Those that may be for a launch under way, in their order.
+    /// The winners that may apply to a launch in progress, in their order.
     pub fn find(&self, launch: &Launch, arguments: &LaunchArguments) -> Cow<'_, [usize]> {
         let mut found: Cow<'_, [usize]> = Cow::Borrowed(&[]);
         for group in &self.groups {
@@ -168,8 +168,8 @@ impl WinnerIndex {
         found
     }
 
-    /// What `ask` finds for a launch under way, or why there is nothing. That is remembered: winners may become fewer,
-    /// so that a launch without one stays without.
+    /// The result of `ask` for a launch in progress, or the reason why there is none. Reasons are remembered: winners
+    /// can only become fewer, so a launch without a winner stays without.
     pub fn remembered<T>(
         &self,
         launch: &Launch,
@@ -183,7 +183,7 @@ impl WinnerIndex {
         if !key.push_arguments(&self.arguments, arguments) {
             return ask();
         }
-        // A thread is not waited for.
+        // Does not wait for another thread.
         let unfit = || match self.unfit.try_lock() {
             Ok(unfit) => Some(unfit),
             Err(TryLockError::Poisoned(unfit)) => Some(unfit.into_inner()),

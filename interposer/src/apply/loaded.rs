@@ -1,6 +1,6 @@
-//! Tuned code in a context of the application's.
+//! Tuned code in a context of the application.
 //!
-//! It is loaded at the first launch that it is for, and stays as long as the context.
+//! It is loaded at the first launch that it applies to, and stays as long as the context.
 
 use std::ffi::{CString, c_uint};
 use std::sync::OnceLock;
@@ -18,14 +18,14 @@ use crate::kernels::code::DeviceDescription;
 use crate::kernels::function_settings::{FunctionSettings, Setting};
 use crate::process::recorded_family;
 
-/// Contexts that code is loaded in.
+/// How many contexts can have the code.
 const PLACES: usize = 16;
 pub(super) const MAX_DYNAMIC_SHARED: c_uint =
     CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as c_uint;
 pub(super) const STATIC_SHARED: c_uint = CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES as c_uint;
 pub(super) const MAX_THREADS: c_uint = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK as c_uint;
 
-/// The code of a winner: its image, once it has been read, and where it is loaded.
+/// The code of a winner: its image, once read, and the contexts that have it loaded.
 pub struct TunedCode {
     pub winner: &'static Winner,
     image: OnceLock<Result<Vec<u8>, String>>,
@@ -42,23 +42,22 @@ impl TunedCode {
 pub struct LoadedCode {
     pub context: usize,
     pub function: CUfunction,
-    /// Threads that a block may have; `None` where the vendor does not say.
+    /// The most threads of a block, or `None` if the vendor does not report it.
     pub max_threads: Option<u32>,
-    /// Of the application's settings, those that it has.
+    /// The version of the application's settings that the function has.
     version: AtomicU32,
     pub residency: Residency,
 }
 
-/// The code in a context, loaded before; entries are never freed, because another thread may be reading
-/// one.
+/// The code that was loaded in a context. Entries are never freed, because another thread may be reading one.
 #[inline]
 pub fn find(code: &TunedCode, context: usize) -> Option<&'static LoadedCode> {
-    // SAFETY: null, or leaked and never changed but for its counter.
+    // SAFETY: null, or leaked and changed only through its counter.
     let loaded = |place: &AtomicPtr<LoadedCode>| unsafe { place.load(Ordering::Acquire).as_ref() };
     code.places.iter().filter_map(loaded).find(|loaded| loaded.context == context)
 }
 
-/// Forgets the code in a context that is gone; in all for `None`.
+/// Forgets the code in a context that has ended, or in all contexts for `None`.
 pub fn forget(code: &TunedCode, context: Option<usize>) {
     for place in &code.places {
         let known = place.load(Ordering::Acquire);
@@ -70,7 +69,7 @@ pub fn forget(code: &TunedCode, context: Option<usize>) {
     }
 }
 
-/// Loads the code in the current context; a sentence where that cannot be.
+/// Loads the code in the current context. Returns the reason if that fails.
 pub fn load(code: &TunedCode, context: usize) -> Result<&'static LoadedCode, String> {
     let winner = code.winner;
     let device = driver::current_device().ok_or("the current context has no device")?;
@@ -86,7 +85,7 @@ pub fn load(code: &TunedCode, context: usize) -> Result<&'static LoadedCode, Str
     let loaded = Box::into_raw(Box::new(loaded));
     for place in &code.places {
         if place.compare_exchange(std::ptr::null_mut(), loaded, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            // SAFETY: leaked, and never changed but for its counter.
+            // SAFETY: leaked, and changed only through its counter.
             return Ok(unsafe { &*loaded });
         }
         // Another thread was first, in this context or in another one.
@@ -94,13 +93,13 @@ pub fn load(code: &TunedCode, context: usize) -> Result<&'static LoadedCode, Str
             break;
         }
     }
-    // SAFETY: just made, and nobody has seen it.
+    // SAFETY: just made, and no other thread has a reference.
     drop(unsafe { Box::from_raw(loaded) });
     find(code, context).ok_or_else(|| format!("the program has more than {PLACES} contexts"))
 }
 
-/// Loads the module and finds the function. A module that is not used stays: the driver may wait for the device before
-/// it unloads one, and the device for the application.
+/// Loads the module and finds the function. An unused module stays loaded: the driver may wait for the device before it
+/// unloads a module, and the device for the application.
 fn function_of(image: &[u8], winner: &Winner) -> Result<CUfunction, String> {
     let refused = |what: &str, status| format!("the driver {what} ({})", recorded_family::error(status));
     let name = CString::new(winner.kernel.as_str()).map_err(|_| "its name has a NUL")?;
@@ -114,7 +113,7 @@ fn function_of(image: &[u8], winner: &Winner) -> Result<CUfunction, String> {
         }
         match hooked::cuModuleGetFunction::call(&mut function, module, name.as_ptr()) {
             Status::SUCCESS => {
-                // Else that is left to the first launch. Drivers before CUDA 12.4 have no such function.
+                // Otherwise the first launch loads the function. Drivers before CUDA 12.4 lack this call.
                 driver::cuFuncLoad(function);
                 Ok(function)
             }
@@ -125,13 +124,13 @@ fn function_of(image: &[u8], winner: &Winner) -> Result<CUfunction, String> {
 
 fn attribute(function: CUfunction, attribute: c_uint) -> Option<u32> {
     let mut value = 0;
-    // SAFETY: a valid place, and a function of ours.
+    // SAFETY: a valid place, and a function of the recorder.
     let status = unsafe { driver::cuFuncGetAttribute(&mut value, attribute, function) };
     (status == Status::SUCCESS).then_some(value).and_then(|value| u32::try_from(value).ok())
 }
 
 impl LoadedCode {
-    /// Sets on the function what the application has set on its own, where that has changed.
+    /// Copies changed settings of the application's function to this function.
     #[inline]
     pub fn follow(&self, settings: &FunctionSettings, winner: &Winner) -> Result<(), String> {
         let version = settings.version();
@@ -145,7 +144,7 @@ impl LoadedCode {
 
     #[cold]
     fn set(&self, settings: &FunctionSettings, winner: &Winner) -> Result<(), String> {
-        // HIP's functions keep nothing: AMD's library takes such settings and ignores them.
+        // AMD's library accepts such settings and ignores them.
         if recorded_family::is_hip() {
             return Ok(());
         }
@@ -159,7 +158,7 @@ impl LoadedCode {
             }
         }
         for (setting, value) in values {
-            // SAFETY: a function of ours, and values that the driver has taken for another one.
+            // SAFETY: a function of the recorder, and values that the driver has accepted for another one.
             let status = unsafe {
                 match setting {
                     Setting::Attribute(number) => hooked::cuFuncSetAttribute::call(self.function, number, value),
@@ -169,7 +168,9 @@ impl LoadedCode {
             };
             if status != Status::SUCCESS {
                 let error = recorded_family::error(status);
-                return Err(format!("the driver does not set on it what the application sets ({setting:?}: {error})"));
+                return Err(format!(
+                    "the driver refuses a setting of the application's function for it ({setting:?}: {error})"
+                ));
             }
         }
         Ok(())

@@ -1,8 +1,8 @@
-//! Loading of code by a thread of ours, and the ends of contexts, which do not happen meanwhile.
+//! Loads code on a thread of the recorder, and keeps contexts from ending meanwhile.
 //!
-//! Nobody else than that thread and whoever ends a context takes this lock, and only for as long as the driver loads
-//! one kernel's code; no launch ever waits for it. The thread waits for the end of a context for as long as that takes;
-//! the application waits for the thread for a limited time, because the driver may load code only when the device is
+//! Only that thread and threads that end a context take this lock, for as long as the driver loads the code of one
+//! kernel; launches never wait for it. The loading thread waits for the end of a context without a limit. The
+//! application waits for the loading thread with a limit, because the driver may load code only when the device is
 //! idle.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -12,11 +12,12 @@ use std::time::{Duration, Instant};
 use crate::driver::{self, CUcontext, Status};
 
 static LOADING: Mutex<()> = Mutex::new(());
-/// The process whose thread loads; in a forked child there is no such thread, and the lock may be held for ever.
+/// The process that has the loading thread. In a forked child the thread does not exist, and the lock may be held for
+/// ever.
 static OWNER: AtomicU32 = AtomicU32::new(0);
-/// Ends of contexts so far.
+/// How many contexts have ended.
 static ENDS: AtomicU64 = AtomicU64::new(0);
-/// The process ends: the driver is left alone.
+/// The process ends, so the driver must not be called.
 static IS_STOPPED: AtomicBool = AtomicBool::new(false);
 
 /// How many contexts have ended.
@@ -24,33 +25,33 @@ pub fn ends() -> u64 {
     ENDS.load(Ordering::SeqCst)
 }
 
-/// Notes that this process has a thread that loads.
+/// Notes that this process has a loading thread.
 pub fn begin() {
     OWNER.store(std::process::id(), Ordering::SeqCst);
 }
 
-/// Runs `work` in a context; `None` where that may have ended since there were so many `ends`, or ends now.
+/// Runs `work` in a context. `None` if the context may have ended since `ends_then`, or ends now.
 pub fn in_context<T>(context: usize, ends_then: u64, work: impl FnOnce() -> T) -> Option<T> {
     let _loading = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
     if IS_STOPPED.load(Ordering::SeqCst) || ends() != ends_then {
         return None;
     }
-    // SAFETY: no context has ended since this one was current, and none ends before the lock is given back.
+    // SAFETY: no context has ended since this one was current, and none ends before the lock is released.
     if unsafe { driver::cuCtxSetCurrent(context as CUcontext) } != Status::SUCCESS {
         return None;
     }
     let done = work();
-    // SAFETY: nothing is current afterwards, as before.
+    // SAFETY: leaves no context current, as before.
     unsafe { driver::cuCtxSetCurrent(std::ptr::null_mut()) };
     Some(done)
 }
 
-/// While a context ends, and nothing is loaded.
+/// Guard of [`end_of_context`].
 pub struct ContextEnd {
     _alone: Option<MutexGuard<'static, ()>>,
 }
 
-/// Waits for the thread that loads, though not for ever, and keeps it from loading until the result is dropped.
+/// Waits for the loading thread, with a limit, and keeps it from loading until the result is dropped.
 pub fn end_of_context() -> ContextEnd {
     const LIMIT: Duration = Duration::from_secs(10);
     if !is_here() {
@@ -61,7 +62,7 @@ pub fn end_of_context() -> ContextEnd {
     ContextEnd { _alone: alone }
 }
 
-/// The process ends: what is being loaded is waited for, though not for long, and nothing is loaded any more.
+/// For the end of the process: waits a short time for code that is being loaded, and prevents further loading.
 pub fn stop() {
     const LIMIT: Duration = Duration::from_millis(500);
     IS_STOPPED.store(true, Ordering::SeqCst);
@@ -82,7 +83,7 @@ fn lock_within(limit: Duration) -> Option<MutexGuard<'static, ()>> {
     }
 }
 
-/// Whether this process has the thread.
+/// Whether this process has the loading thread.
 fn is_here() -> bool {
     let owner = OWNER.load(Ordering::SeqCst);
     owner != 0 && owner == std::process::id()

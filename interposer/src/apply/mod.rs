@@ -1,8 +1,8 @@
-//! `MNEME_MODE=apply`: tuned code in the place of kernels that were recorded and tuned.
+//! `MNEME_MODE=apply`: replaces kernels that were recorded and tuned by tuned code.
 //!
-//! A kernel is recognised by its static hash, as a recording has it, or by the image that it was recorded from, so that
-//! one that has changed keeps its own code.
-//! Whatever cannot be done leaves the application's own launch, with one line in the log where that is not expected.
+//! A kernel is recognised by the static hash of its recording, or by the image from which it was recorded, so a kernel
+//! that has changed keeps its own code. If a replacement is impossible, the application's own launch takes place; the
+//! log says so once if the user would not expect it.
 
 mod candidate;
 mod graph_kernel;
@@ -44,13 +44,13 @@ use crate::process::log::{debug, info, warning};
 use crate::process::settings::settings;
 use crate::process::{recorded_family, winners};
 
-/// Launches of a winner that the driver may refuse before it is not used any more.
+/// After this many refused launches by the driver, a winner is not used any more.
 const MOST_REFUSALS: u32 = 3;
 
 const UNTRIED: &str = "its winner was not verified yet";
 const UNFIT: &str = "no winner is for such dimensions and arguments";
-// Why launches keep their own dimensions although a winner has others: with their own code for the first two, unless
-// the tuned code verified with its recorded dimensions; with tuned code for the others.
+// Why launches keep their own dimensions although a winner has others. For the first two, the launch also keeps its own
+// code, unless the tuned code verified with its recorded dimensions; the others have tuned code.
 const UNVERIFIED: &str = "its winner's dimensions were verified on other launches; --any-launch uses them for all";
 const CROWDED: &str = "all of its blocks are on the device at once, and would not be with the tuned dimensions";
 const ALWAYS_OWN: &str = "its winner is used with the application's dimensions alone";
@@ -65,23 +65,23 @@ const REFUSED: &str = "the driver refused the tuned code, and took the applicati
 const EMPTY: &str = "it has no block or no thread";
 const TOO_LARGE: &str = "its block, its grid or its shared memory is larger than the application's own code takes";
 const FAILED: &str = "the driver refused it, with tuned code and with the application's own";
-/// Blocks along each axis that CUDA takes.
+/// The most blocks along each axis that CUDA accepts.
 const MOST_BLOCKS: [u32; 3] = [i32::MAX as u32, 65535, 65535];
 
-/// What became of a launch.
+/// The outcome of a launch.
 pub enum LaunchOutcome {
-    /// The application's own kernel.
+    /// The application's own kernel was launched.
     Launched(Status),
-    /// Tuned code.
+    /// Tuned code was launched.
     Replaced(Status),
-    /// Nothing yet: the application's own kernel is to be launched and recorded, for a winner that is on trial.
+    /// Not launched yet: the application's own kernel is to be launched and recorded, for a winner on trial.
     OnTrial(OnTrial),
 }
 
-/// Makes the launch of tuned code that it is given, which is this one of the kernel's replaced launches, from 0.
+/// Makes the given launch of tuned code. The number counts the kernel's replaced launches from 0.
 pub type AroundReplaced<'a> = &'a dyn Fn(&dyn Fn() -> Status, u64) -> Status;
 
-/// Launches a kernel: tuned code where there is some for such a launch, by way of `replaced`, else its own.
+/// Launches a kernel: tuned code, through `replaced`, if there is some for the launch, otherwise the application's own.
 pub fn launch(
     call: &dyn Fn() -> Status,
     request: &LaunchRequest,
@@ -120,13 +120,13 @@ pub fn launch(
             kernel.progress.launches.fetch_sub(1, Ordering::Relaxed);
         }
         Err(Kept::For(reason)) => replacement.count_kept(reason),
-        // The rest of its launches has the reason for that.
+        // The summary gives the reason for the rest of the launches.
         Err(Kept::GivenUp) => {}
     }
     LaunchOutcome::Launched(gate::passing(call))
 }
 
-/// Notes a launch that has no code of its own, and asks for some once it repeats.
+/// Notes a launch that has no specialised code, and requests some once it repeats.
 fn want(
     kernel: &Arc<Kernel>,
     replacement: &KernelReplacement,
@@ -150,7 +150,7 @@ fn want(
     give_up_if_due(kernel, replacement);
 }
 
-/// Why no code can be made of a kernel's.
+/// Why no code can be specialised for a kernel.
 fn obstacle(code: &KernelCode) -> Option<String> {
     if !code.has_ir() {
         return Some(format!("it has no IR, only {}; build the program with mneme-cc", code.source()));
@@ -158,7 +158,7 @@ fn obstacle(code: &KernelCode) -> Option<String> {
     let names: Vec<&str> = code.variables().map(|(name, _)| name).collect();
     (!names.is_empty()).then(|| {
         format!(
-            "it uses variables of its module ({}), which code that is made for it would have copies of",
+            "it uses variables of its module ({}), of which specialised code would have separate copies",
             names.join(", ")
         )
     })
@@ -167,26 +167,26 @@ fn obstacle(code: &KernelCode) -> Option<String> {
 /// Why a launch keeps the application's own code.
 #[derive(Clone, Copy)]
 enum Kept<'a> {
-    /// It is no launch yet: what launches its graph counts.
+    /// It is only captured; launches of its graph are counted.
     Captured,
-    /// The winner, and what it would make of the launch.
+    /// The winner that needs trials, and the dimensions that it would use.
     Untried(&'a WinnerCandidate, LaunchDimensions),
     For(&'static str),
-    /// Said already, of all launches of the kernel.
+    /// Reported already, for all launches of the kernel.
     GivenUp,
 }
 
-/// What is launched in the place of the application's kernel.
+/// The replacement for a launch.
 struct Choice<'a> {
     candidate: &'a WinnerCandidate,
     loaded: &'static LoadedCode,
     shape: LaunchDimensions,
-    /// Why these are the application's own dimensions, although the winner has others.
+    /// Why these are the application's own dimensions although the winner has others.
     kept: Option<&'static str>,
 }
 
 impl Choice<'_> {
-    /// What the driver is asked for.
+    /// The dimensions to request from the driver.
     fn requested(&self) -> LaunchDimensions {
         let is_in_code = self.candidate.winner().folded.shared_memory;
         LaunchDimensions { shared_mem: if is_in_code { 0 } else { self.shape.shared_mem }, ..self.shape }
@@ -197,7 +197,7 @@ impl Choice<'_> {
         let settings = function.kernel.progress.function_settings.version();
         let launches = [&shape_of(&request.launch), &self.requested()];
         self.loaded.residency.allows(launches, settings, |launch, demand| {
-            // SAFETY: the handle of the launch under way, and a function of ours in the current context.
+            // SAFETY: the handle of the launch in progress, and a function of the recorder in the current context.
             unsafe {
                 match launch {
                     0 => residency::own_blocks(request.function, function, demand),
@@ -212,7 +212,7 @@ impl Choice<'_> {
     }
 }
 
-/// What stands in for a kernel, found at its first launch; `None` where the context does not say what device it has.
+/// The replacement of a kernel, determined at its first launch. `None` if the context does not report its device.
 fn of(function: &FunctionHandle, handle: CUfunction) -> Option<&KernelReplacement> {
     let kernel = &function.kernel;
     let known = match kernel.progress.replacement.get() {
@@ -229,7 +229,7 @@ fn of(function: &FunctionHandle, handle: CUfunction) -> Option<&KernelReplacemen
     known.downcast_ref()
 }
 
-/// The code of a kernel is looked for only where something is to stand in for it that is not known by its image.
+/// Determines the replacement. Searches for the kernel's code only if its image does not identify it.
 fn find(function: &FunctionHandle, handle: CUfunction, device: &DeviceDescription) -> KernelReplacement {
     let (kernel, origin) = (&function.kernel, || handles::origin(function.home));
     let winners = winners::of(&kernel.name);
@@ -240,7 +240,7 @@ fn find(function: &FunctionHandle, handle: CUfunction, device: &DeviceDescriptio
     }
     if !is_code_wanted && let Some(known) = of_image(kernel, &origin, winners, device) {
         debug!("{} is recognised by its image", kernel.demangled);
-        // Such code has no types.
+        // Code that is recognised by its image has no types.
         let parameters = &Parameters::untyped(known.layout.iter().copied());
         let &Winner { static_hash, image, prints, .. } = known;
         let recognised = Recognised { static_hash, image, parameters, prints };
@@ -252,7 +252,7 @@ fn find(function: &FunctionHandle, handle: CUfunction, device: &DeviceDescriptio
             let &KernelCode { static_hash, image, ref parameters, prints, .. } = &**code;
             candidates(winners, &Recognised { static_hash, image, parameters, prints }, &device.arch())
         }
-        Err(reason) => Err(format!("its code cannot be recognised: {reason}")),
+        Err(reason) => Err(format!("cannot recognise its code: {reason}")),
     };
     let kinds = settings().specialise;
     let specialisation = code.ok().zip(kinds).map(|(code, kinds)| Specialisation::new(code, kinds));
@@ -262,7 +262,7 @@ fn find(function: &FunctionHandle, handle: CUfunction, device: &DeviceDescriptio
     KernelReplacement::new(candidates, specialisation)
 }
 
-/// A winner that was recorded from the image that the kernel is in.
+/// A winner that was recorded from the image that contains the kernel.
 fn of_image<'a>(
     kernel: &Kernel,
     origin: &dyn Fn() -> CodeOrigin,
@@ -277,7 +277,7 @@ fn of_image<'a>(
     known.find(|winner| winner.image == Some(image))
 }
 
-/// What is known of a kernel's code.
+/// The identity and properties of a kernel's code.
 struct Recognised<'a> {
     static_hash: u64,
     image: Option<u64>,
@@ -301,12 +301,12 @@ fn candidates(
         return Err(UNTUNED.into());
     }
     let mut last = format!(
-        "its code is not what was tuned (static hash {} now, {} then); record and tune it again",
+        "its code has changed since it was tuned (static hash {} now, {} then); record and tune it again",
         code.static_hash,
         winners.first().map_or(0, |winner| winner.static_hash)
     );
     let mut found = Vec::new();
-    // Those of other devices are tried where there are no others, and say what is wrong then.
+    // Winners for other devices are tried only if there are no others, to report what is wrong with them.
     let is_of = |winner: &&Winner| code.is_of(winner);
     let is_for_here = |winner: &&Winner| winner.architecture == architecture;
     let has_own = winners.iter().filter(is_of).any(|winner| is_for_here(&winner));
@@ -319,13 +319,13 @@ fn candidates(
     if found.is_empty() { Err(last) } else { Ok(found) }
 }
 
-/// Says once that a kernel keeps its own code; from then on its launches are only counted.
+/// Reports once that a kernel keeps its own code. From then on its launches are only counted.
 fn give_up_if_due(kernel: &Kernel, replacement: &KernelReplacement) {
     if let Some(reason) = replacement.given_up()
         && !kernel.progress.tally.is_given_up()
     {
         kernel.progress.tally.close(true, true);
-        // Nobody has asked for anything else where nothing is tuned.
+        // Without a winner the user does not expect a replacement.
         if winners::of(&kernel.name).is_empty() {
             info!("{} keeps its own code: {reason}", kernel.demangled);
         } else {
@@ -344,7 +344,7 @@ fn give_up(kernel: &Kernel, replacement: &KernelReplacement, candidate: &WinnerC
     }
 }
 
-/// The winner for a launch into a stream.
+/// Chooses the winner for a launch into a stream.
 fn choose_for_stream<'a>(
     replacement: &'a KernelReplacement,
     request: &LaunchRequest,
@@ -363,7 +363,7 @@ fn choose_for_stream<'a>(
     choose(replacement, request, function, context)
 }
 
-/// The winner for a launch in the current context.
+/// Chooses the winner for a launch in the current context.
 fn choose<'a>(
     replacement: &'a KernelReplacement,
     request: &LaunchRequest,
@@ -379,7 +379,7 @@ fn choose<'a>(
     }
     let (launch, arguments) = (&request.launch, &request.arguments);
     let by_winner = by_winner(replacement, launch, arguments);
-    // What such launches got when the code was made for them, since a rule may come to another grid for this one.
+    // The dimensions of such launches when the code was made: for this launch, a rule may result in another grid.
     let own = Fit { shape: shape_of(launch), kept: by_winner.err().filter(|reason| *reason == UNVERIFIED) };
     let (base, fit) = by_winner.map_or((None, own), |(candidate, fit)| (replacement.index_of(candidate), fit));
     let variant = replacement.usable_variants().find(|variant| variant.is_for(launch, arguments, base, &fit.shape));
@@ -417,7 +417,7 @@ fn choose<'a>(
     }
 }
 
-/// The winner for a launch, and what it makes of it; the reason if there is none.
+/// The winner for a launch, and the dimensions; or the reason why there is none.
 fn by_winner<'a>(
     replacement: &'a KernelReplacement,
     launch: &Launch,
@@ -428,7 +428,7 @@ fn by_winner<'a>(
     if numbers.len() <= index::FEW { ask() } else { replacement.index.remembered(launch, arguments, ask) }
 }
 
-/// The same of these winners.
+/// [`by_winner`] for these winners.
 fn ask_winners<'a>(
     replacement: &'a KernelReplacement,
     numbers: &[usize],
@@ -453,15 +453,15 @@ fn ask_winners<'a>(
     Err(reason)
 }
 
-/// Whether CUDA takes no such grid.
+/// Whether CUDA refuses such a grid.
 fn has_too_many_blocks(shape: &LaunchDimensions) -> bool {
     !recorded_family::is_hip() && shape.grid.as_array().into_iter().zip(MOST_BLOCKS).any(|(blocks, most)| blocks > most)
 }
 
-/// Whether the driver would refuse the application's own launch, which it is to do then.
+/// Whether the driver would refuse the application's own launch. Then it must get that launch.
 fn is_too_large(replacement: &KernelReplacement, request: &LaunchRequest, function: &FunctionHandle) -> bool {
     let most = replacement.own_threads.get_or_init(|| {
-        // SAFETY: the handle of the launch under way.
+        // SAFETY: the handle of the launch in progress.
         let threads = unsafe { function.attribute(request.function, loaded::MAX_THREADS, driver::current_device()?) }?;
         u64::try_from(threads).ok()
     });
@@ -476,15 +476,15 @@ fn is_too_large(replacement: &KernelReplacement, request: &LaunchRequest, functi
     }
     let shared = request.launch.shared_mem;
     shared > 0 && {
-        // Set on this function, and not on another one of the kernel's: the driver knows.
+        // The limit may be set on this function and not on another one of the kernel; the driver knows.
         let attribute = |number| {
             let device = driver::current_device()?;
-            // SAFETY: the handle of the launch under way.
+            // SAFETY: the handle of the launch in progress.
             unsafe { function.attribute(request.function, number, device) }.map(i64::from)
         };
         let own = *replacement.own_shared.get_or_init(|| attribute(loaded::STATIC_SHARED).unwrap_or(0));
         let is_usual = i64::from(shared) + own <= i64::from(DEFAULT_DYNAMIC_SHARED);
-        // Before it is raised, the limit leaves no room for what the code has itself.
+        // Until it is raised, the limit includes the static shared memory of the code.
         !is_usual
             && attribute(loaded::MAX_DYNAMIC_SHARED).is_none_or(|limit| {
                 let room = if limit > i64::from(DEFAULT_DYNAMIC_SHARED) {
@@ -515,13 +515,13 @@ fn replace(
         replacement.count(winner, is_reshaped, choice.candidate.is_variant, choice.kept);
         return LaunchOutcome::Replaced(Status::SUCCESS);
     }
-    // Nothing ran. Where the context is broken, the application's own launch says so.
+    // No kernel ran. If the context is broken, the application's own launch reports it.
     let status = gate::passing(call);
     if status != Status::SUCCESS {
         replacement.count_kept(FAILED);
     } else {
         replacement.count_kept(REFUSED);
-        // Of dimensions that nobody has tried before a refusal says nothing of the code.
+        // A refusal of dimensions that were never tried does not count against the code.
         let is_known = [shape_of(&request.launch), winner.tuned].contains(&choice.shape);
         if is_known && choice.candidate.refusals.fetch_add(1, Ordering::Relaxed) + 1 >= MOST_REFUSALS {
             give_up(kernel, replacement, choice.candidate, REFUSED.to_owned());
@@ -530,7 +530,7 @@ fn replace(
     LaunchOutcome::Launched(status)
 }
 
-/// Forgets the tuned code in a context that is gone; in all for `None`.
+/// Forgets the tuned code in a context that has ended, or in all contexts for `None`.
 pub fn forget(context: Option<usize>) {
     for kernel in handles::kernels() {
         let known = kernel.progress.replacement.get().and_then(|known| known.downcast_ref::<KernelReplacement>());
@@ -539,7 +539,7 @@ pub fn forget(context: Option<usize>) {
     }
 }
 
-/// What became of a kernel's launches; `None` where there is nothing tuned for it.
+/// The outcome of a kernel's launches, or `None` if it is not tuned.
 pub fn outcome(kernel: &Kernel) -> Option<(Applied, Vec<RecordingFailure>)> {
     let launches = kernel.progress.launches.load(Ordering::Relaxed);
     let known = kernel.progress.replacement.get().and_then(|known| known.downcast_ref::<KernelReplacement>());

@@ -1,25 +1,25 @@
-//! The likeness of a kernel's launches: which of them repeat, and what all of these have in common.
+//! Finds the launches of a kernel that repeat, and the arguments that these share.
 
 use mneme_core::launch::Dim3;
 use mneme_core::tuned::LaunchDimensions;
 
-/// Launches that are alike before code is made for them.
+/// How many similar launches it takes before code is made for them.
 const REPEATS: u32 = 16;
-/// Values of an argument beyond which it does not count as one that repeats.
+/// An argument with more values than this does not count as one that repeats.
 const MOST_VALUES: usize = 8;
-/// Kinds of launches that are told apart at a time.
+/// How many kinds of launches are distinguished at a time.
 const MOST_KINDS: usize = 32;
-/// Arguments that are looked at.
+/// How many arguments are observed.
 pub const MOST_ARGUMENTS: usize = 16;
 
-/// What launches are alike in, their arguments aside.
+/// The properties that similar launches share, except the arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Likeness {
     pub recorded: LaunchDimensions,
-    /// What they get so far.
+    /// The dimensions that they have so far.
     pub shape: LaunchDimensions,
     pub cluster: Option<Dim3>,
-    /// Among the kernel's winners, the one that they get so far.
+    /// Which of the kernel's winners they have so far.
     pub base: Option<usize>,
 }
 
@@ -27,19 +27,19 @@ pub struct Likeness {
 #[derive(Clone, Copy, Debug)]
 pub struct Watched {
     pub index: u32,
-    /// In the parameter buffer, and size, bytes.
+    /// Offset in the parameter buffer and size, bytes.
     pub offset: u32,
     pub size: usize,
 }
 
-/// What is known of the launches of a kernel.
+/// The observed launches of a kernel.
 pub struct Observed {
     pub arguments: Vec<Watched>,
     values: Vec<Vec<u64>>,
-    /// It had too many values.
+    /// Whether the argument had too many values.
     varies: Vec<bool>,
     kinds: Vec<Kind>,
-    /// Launches since something was found.
+    /// Launches since the last find.
     idle: u32,
 }
 
@@ -50,17 +50,17 @@ struct Kind {
     is_found: bool,
 }
 
-/// What a launch comes to.
+/// The result of observing a launch.
 #[derive(Debug, PartialEq)]
 pub enum Observation {
     Nothing,
-    /// It repeats: the arguments that all launches like it have in common, counted from 0.
+    /// It repeats: the arguments, counted from 0, that all launches like it share.
     Repeats(Vec<u32>),
-    /// Nothing was found for so many launches.
+    /// No repetition was found among [`PATIENCE`] launches.
     Idle,
 }
 
-/// Launches without a find after which nobody looks any more.
+/// How many launches without a find end the observation.
 const PATIENCE: u32 = 10_000;
 
 impl Observed {
@@ -70,14 +70,14 @@ impl Observed {
         Self { arguments, values: vec![Vec::new(); count], varies: vec![false; count], kinds: Vec::new(), idle: 0 }
     }
 
-    /// Notes a launch, whose arguments have these values in the order of `arguments`.
+    /// Notes a launch. `values` are those of its arguments, in the order of `arguments`.
     pub fn note(&mut self, likeness: Likeness, mut values: [u64; MOST_ARGUMENTS]) -> Observation {
         for ((value, seen), varies) in values.iter_mut().zip(&mut self.values).zip(&mut self.varies) {
             if !*varies && !seen.contains(value) {
                 seen.push(*value);
                 if seen.len() > MOST_VALUES {
                     *varies = true;
-                    // Kinds that differed in it alone are one from now on.
+                    // Kinds that differed only in this argument are now the same.
                     self.kinds.retain(|kind| kind.is_found);
                 }
             }
@@ -98,7 +98,7 @@ impl Observed {
             return Observation::Repeats(common.map(|(argument, _)| argument.index).collect());
         }
         if self.kinds.len() == MOST_KINDS {
-            // The rarest makes room, whose count the new one does not inherit.
+            // Replaces the rarest kind. The new one starts its own count.
             let rarest =
                 self.kinds.iter().enumerate().filter(|(_, kind)| !kind.is_found).min_by_key(|(_, it)| it.count);
             let Some(rarest) = rarest.map(|(index, _)| index) else { return Observation::Idle };

@@ -1,7 +1,7 @@
-//! Launches on trial: recorded for `mneme apply --verify-first`, and their verdicts.
+//! Trial launches, recorded for `mneme apply --verify-first`, and their verdicts.
 //!
-//! The first launches that a winner is for run the application's own code and are recorded. `mneme apply` replays them
-//! with the tuned code in processes of its own, and what it finds is looked for here, by a thread.
+//! The first launches that a winner applies to run the application's own code and are recorded. `mneme apply` replays
+//! them with the tuned code in separate processes. A thread here looks for the verdicts.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,16 +17,16 @@ use crate::process::log::info;
 use crate::process::settings::settings;
 use crate::process::threads;
 
-/// How often verdicts are looked for while there are trials.
+/// How often to look for verdicts while there are trials.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// A launch that is to be recorded for a trial.
+/// A launch to record for a trial.
 pub struct OnTrial {
     kernel: Arc<Kernel>,
-    /// Among the kernel's candidates.
+    /// The index in the kernel's candidates.
     candidate: usize,
     shape: LaunchDimensions,
-    /// No other trial has it, in this process or in another one that writes to the folder.
+    /// Unique among the trials of all processes that write to the folder.
     number: u64,
 }
 
@@ -38,7 +38,7 @@ pub struct NotRecorded {
 }
 
 impl OnTrial {
-    /// Takes a launch for the trial of a candidate; `None` where there are trials enough.
+    /// Takes a launch for the trial of a candidate. `None` if there are enough trials.
     pub fn take(
         kernel: &Arc<Kernel>,
         replacement: &KernelReplacement,
@@ -50,23 +50,23 @@ impl OnTrial {
         candidate.trials.take().then(|| Self { kernel: kernel.clone(), candidate: index, shape, number })
     }
 
-    /// Distinguishes the launch from those that are alike in dimensions and arguments.
+    /// Makes the hash differ from those of launches with equal dimensions and arguments.
     pub fn distinguish(&self, dynamic_hash: u64) -> u64 {
         let words = [dynamic_hash, self.number];
         mneme_core::hash::checksum(words.map(u64::to_le_bytes).as_flattened())
     }
 
-    /// The launch is not tried after all; a later one is.
+    /// Leaves the trial to a later launch.
     pub fn postpone(self) {
         if let Some((_, candidate)) = found(&self.kernel, self.candidate) {
             candidate.trials.postpone();
         }
     }
 
-    /// The launch is over. A recording is on disk soon.
+    /// Ends the launch. Its recording is on disk soon.
     pub fn end(self, static_hash: u64, dynamic_hash: u64, outcome: Result<(), NotRecorded>) {
         let Some((replacement, candidate)) = found(&self.kernel, self.candidate) else { return };
-        let refuse = |reason| give_up(&self.kernel, replacement, candidate, format!("it cannot be verified: {reason}"));
+        let refuse = |reason| give_up(&self.kernel, replacement, candidate, format!("cannot verify it: {reason}"));
         match outcome {
             Ok(()) => {}
             Err(NotRecorded { may_pass: true, .. }) if candidate.trials.retry() => return,
@@ -115,7 +115,7 @@ fn wait_for(trial: Waiting) {
     }
 }
 
-/// Looks for verdicts until no trial waits for one.
+/// Looks for verdicts until all trials have one.
 fn look() {
     loop {
         std::thread::sleep(LOOK);
@@ -136,11 +136,11 @@ fn look() {
     }
 }
 
-/// The refutation of a trial whose recording did not come to the disk.
+/// The refutation of a trial whose recording did not reach the disk.
 fn lost(kernel: &Kernel) -> Option<Option<String>> {
     let recorded = kernel.progress.recorded();
     let reason = recorded.failures.keys().next().filter(|_| recorded.given_up)?;
-    Some(Some(format!("it cannot be verified: {reason}")))
+    Some(Some(format!("cannot verify it: {reason}")))
 }
 
 fn take_in(trial: &Waiting, refutation: Option<String>) {

@@ -12,22 +12,22 @@ use super::index::WinnerIndex;
 use super::specialisation::{MOST_VARIANTS, Specialisation};
 use super::{CROWDED, UNVERIFIED};
 
-/// Of one kernel.
+/// The replacement of one kernel.
 pub struct KernelReplacement {
-    /// Or why there is nothing that could stand in.
+    /// Or the reason why it has no replacement.
     pub candidates: Result<Vec<WinnerCandidate>, String>,
     pub index: WinnerIndex,
-    /// Where code is made for launches that repeat.
+    /// Present if code is made for launches that repeat.
     pub specialisation: Option<Specialisation>,
     replaced: AtomicU64,
     reshaped: AtomicU64,
-    /// The first that was launched.
+    /// The first winner that was launched.
     first: OnceLock<&'static Winner>,
-    /// Threads that a block of the application's own code may have, where the vendor says.
+    /// The most threads of a block of the application's own code, if the vendor reports it.
     pub own_threads: OnceLock<Option<u64>>,
-    /// Shared memory that a block of it has itself, bytes.
+    /// Static shared memory of a block of that code, bytes.
     pub own_shared: OnceLock<i64>,
-    /// Why launches kept the application's own code, and why others kept its dimensions alone.
+    /// Why launches kept the application's own code, and why others kept only its dimensions.
     kept: Reasons,
     kept_dimensions: Reasons,
 }
@@ -70,23 +70,23 @@ impl KernelReplacement {
         }
     }
 
-    /// Of winners by their numbers, those that are still used.
+    /// Those winners with these numbers that are still in use.
     pub fn usable<'a>(&'a self, numbers: &[usize]) -> impl Iterator<Item = &'a WinnerCandidate> {
         let winners = numbers.iter().filter_map(move |number| self.winners().get(*number));
         winners.filter(|candidate| candidate.broken.get().is_none())
     }
 
-    /// Code that was made for launches of this run, and is still used.
+    /// Code that was made for launches of this run and is still in use.
     pub fn usable_variants(&self) -> impl Iterator<Item = &WinnerCandidate> {
         self.specialisation.iter().flat_map(Specialisation::usable)
     }
 
-    /// All that there ever were.
+    /// All candidates that ever existed.
     pub fn all(&self) -> impl Iterator<Item = &WinnerCandidate> {
         self.specialisation.iter().flat_map(Specialisation::all).chain(self.candidates.iter().flatten())
     }
 
-    /// The winners' place and, behind them, that of code that was made.
+    /// The index of a candidate: winners come first, followed by variants.
     pub fn index_of(&self, candidate: &WinnerCandidate) -> Option<usize> {
         let winners = self.winners();
         let is_it = |one: &WinnerCandidate| std::ptr::eq(one, candidate);
@@ -98,7 +98,7 @@ impl KernelReplacement {
         })
     }
 
-    /// What is at such a place.
+    /// The candidate with an index from [`index_of`](Self::index_of).
     pub fn candidate(&self, index: usize) -> Option<&WinnerCandidate> {
         let winners = self.winners();
         winners.get(index).or_else(|| self.variant(index.checked_sub(winners.len())?))
@@ -112,7 +112,7 @@ impl KernelReplacement {
         self.specialisation.as_ref()?.variant(place)
     }
 
-    /// Why nothing stands in any more, if so.
+    /// Why the kernel keeps its own code from now on.
     pub fn given_up(&self) -> Option<&str> {
         if self.specialisation.as_ref().is_some_and(Specialisation::is_alive) {
             return None;
@@ -126,17 +126,17 @@ impl KernelReplacement {
         }
     }
 
-    /// Whether nothing was replaced so far.
+    /// Whether no launch was replaced so far.
     pub fn is_untouched(&self) -> bool {
         self.first.get().is_none()
     }
 
-    /// Launches that were replaced so far.
+    /// How many launches were replaced so far.
     pub fn replaced(&self) -> u64 {
         self.replaced.load(Ordering::Relaxed)
     }
 
-    /// Counts a launch of tuned code, which may have `kept` the application's dimensions for a reason.
+    /// Counts a launch of tuned code. `kept` is the reason if it kept the application's dimensions.
     pub fn count(&self, winner: &'static Winner, is_reshaped: bool, is_variant: bool, kept: Option<&'static str>) {
         if let Some(reason) = kept {
             self.kept_dimensions.count(reason);
@@ -156,7 +156,7 @@ impl KernelReplacement {
         self.kept.count(reason);
     }
 
-    /// How many launches kept the application's dimensions although a winner has others, and why: with tuned code, and
+    /// How many launches kept the application's dimensions although a winner has others, and why, with tuned code and
     /// without.
     fn kept_dimensions(&self) -> Vec<KeptDimensions> {
         let with_code = self.kept_dimensions.all().into_iter().map(|(reason, launches)| (reason, launches, launches));
@@ -171,14 +171,14 @@ impl KernelReplacement {
         kept
     }
 
-    /// What became of so many launches.
+    /// The outcome of this number of launches.
     pub fn outcome(&self, launches: u64) -> (Applied, Vec<RecordingFailure>) {
         let replaced = self.replaced.load(Ordering::Relaxed);
         let failure = |reason: &str, launches, broken| RecordingFailure { reason: reason.to_owned(), launches, broken };
         let mut failures: Vec<RecordingFailure> =
             self.kept.all().into_iter().map(|(reason, launches)| failure(reason, launches, false)).collect();
         let known: u64 = failures.iter().map(|failure| failure.launches).sum();
-        // After it was given up, launches are only counted.
+        // After giving up, launches are only counted.
         let rest = launches.saturating_sub(replaced + known);
         if rest > 0 {
             let reason = self.given_up().unwrap_or("it was given up");

@@ -1,7 +1,7 @@
-//! Requests for code that is made while the application runs, and the thread that takes it in.
+//! Requests code that is made while the application runs; a thread loads it.
 //!
-//! What is asked for is written to the folder of the run, with the kernel's IR beside it. The answer is looked for, and
-//! its code loaded before a launch may get it.
+//! A request is written to the folder of the run, with the kernel's IR. The thread looks for the answer and loads its
+//! code before launches use it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::process::log::{info, warning};
 use crate::process::settings::settings;
 use crate::process::threads;
 
-/// How often answers are looked for while there are requests.
+/// How often to look for answers while there are requests.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// A request without an answer.
@@ -29,24 +29,24 @@ struct Open {
     place: usize,
     base: Option<usize>,
     context: usize,
-    /// Of contexts, when it was made.
+    /// How many contexts had ended when it was made.
     ends: u64,
     state: State,
 }
 
 enum State {
-    /// To be written.
+    /// Not written yet.
     New(Box<SpecialisationRequest>, Arc<KernelFiles>),
-    /// Under this name.
+    /// Written under this name.
     Written(Box<SpecialisationRequest>, String),
 }
 
 #[derive(Default)]
 struct Requests {
     open: Vec<Open>,
-    /// The thread is there.
+    /// The thread runs.
     is_on: bool,
-    /// There can be none.
+    /// The thread cannot be started.
     is_off: bool,
 }
 
@@ -56,7 +56,7 @@ fn requests() -> MutexGuard<'static, Requests> {
     REQUESTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Requests code for a launch under way, which gets the winner `base` and these dimensions so far.
+/// Requests code for a launch in progress, which has the winner `base` and these dimensions so far.
 pub fn submit(
     kernel: &Arc<Kernel>,
     request: &LaunchRequest,
@@ -66,7 +66,7 @@ pub fn submit(
 ) -> Option<()> {
     let Some(Ok(code)) = kernel.progress.code.get() else { return None };
     let (device, context) = (driver::current_device()?, driver::current_context()?);
-    // SAFETY: the layout is that of the kernel's parameters, and the launch is under way.
+    // SAFETY: the layout is that of the kernel's parameters, and the launch is in progress.
     let arguments = unsafe { request.arguments.read(code.parameters.layout()) }?;
     let Launch { attributes, .. } = &request.launch;
     let files = code.files()?;
@@ -101,7 +101,7 @@ pub fn submit(
     Some(())
 }
 
-/// Writes requests and takes answers in, until there are none.
+/// Writes requests and loads answers until none are left.
 fn serve() {
     loop {
         let taken = std::mem::take(&mut requests().open);
@@ -117,19 +117,19 @@ fn serve() {
     }
 }
 
-/// Does what can be done for a request; it, where that is not over.
+/// Advances a request. Returns it unless it is done.
 fn progress(open: Open) -> Option<Open> {
     match &open.state {
         State::New(request, files) => match write(files, request) {
             Ok(name) => Some(Open { state: State::Written(request.clone(), name), ..open }),
             Err(reason) => {
-                refuse(&open, &format!("its code cannot be asked for: {reason}"), true);
+                refuse(&open, &format!("cannot request its code: {reason}"), true);
                 None
             }
         },
         State::Written(request, name) => {
             let Some(answer) = request.answer(&settings().folder, name) else { return Some(open) };
-            // Loading is no part of any capture.
+            // Loading must not become part of a capture.
             if captures::in_progress() {
                 return Some(open);
             }
@@ -142,7 +142,7 @@ fn progress(open: Open) -> Option<Open> {
     }
 }
 
-/// Writes a request, and what the kernel is compiled from; the request's name.
+/// Writes a request and the modules to compile. Returns the request's name.
 fn write(files: &KernelFiles, request: &SpecialisationRequest) -> Result<String, String> {
     let folder = &settings().folder;
     files.write_modules(folder).map_err(|error| error.to_string())?;
@@ -153,17 +153,17 @@ fn replacement(kernel: &Kernel) -> Option<&KernelReplacement> {
     kernel.progress.replacement.get()?.downcast_ref()
 }
 
-/// Loads the code of an answer and lets launches have it.
+/// Loads the code of an answer and makes it available to launches.
 fn take_in(open: &Open, answer: Result<Winner, String>) -> Result<(), String> {
     let kernel = &open.kernel;
     let specialisation = replacement(kernel).and_then(|known| known.specialisation.as_ref());
     let specialisation = specialisation.ok_or("it has no place")?;
     let winner = answer?;
     let Some(Ok(code)) = kernel.progress.code.get() else { return Err("its code is not known".into()) };
-    // As long as the process: another thread may be using it.
+    // Leaked, because another thread may use it until the process ends.
     let winner = Box::leak(Box::new(winner));
     let candidate = WinnerCandidate::variant(winner, &code.parameters, code.prints, open.base)?;
-    // Where the context is gone, the launch that is the first to use the code loads it.
+    // If the context has ended, the first launch that uses the code loads it.
     let ready = loading::in_context(open.context, open.ends, || {
         let loaded = loaded::load(&candidate.code, open.context)?;
         loaded.follow(&kernel.progress.function_settings, winner)

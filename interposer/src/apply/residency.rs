@@ -1,8 +1,9 @@
-//! The room that a device has for the blocks of a launch at once.
+//! Whether a device has room for all blocks of a launch at once.
 //!
-//! Blocks that are may wait for each other: persistent kernels and hand-made barriers of a grid do, whether they are
-//! launched cooperatively or not. If tuned code leaves fewer blocks room at a time, some begin only when others have
-//! ended, and such a kernel never ends. Whoever launches it has computed its grid from the occupancy of the own code.
+//! If it has, the blocks may wait for each other: persistent kernels and hand-made grid barriers do, whether they are
+//! launched cooperatively or not. With tuned code that leaves room for fewer blocks, some would start only after others
+//! have ended, and such a kernel would hang. The application computes the grids of these launches from the occupancy of
+//! its own code.
 
 use std::sync::OnceLock;
 
@@ -13,22 +14,22 @@ use crate::driver::{self, CUfunction, Status, hip};
 use crate::kernels::kernel::{CodeOwner, FunctionHandle};
 use crate::process::recorded_family;
 
-/// Launches that occupancy is known for; for others the driver is asked each time.
+/// For how many launches the occupancy is cached. For others the driver is asked each time.
 const PLACES: usize = 8;
 const MULTIPROCESSORS: CUdevice_attribute = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
 
-/// What a block occupies: its threads and its dynamic shared memory, bytes.
+/// The resources of a block: its threads and its dynamic shared memory, bytes.
 type Demand = (u64, u32);
 
 /// The occupancy of the application's own code and of tuned code in one context.
 pub struct Residency {
-    /// `None` if the device does not say.
+    /// `None` if the device does not report it.
     multiprocessors: Option<u64>,
     known: [OnceLock<Occupancy>; PLACES],
 }
 
-/// Blocks on a multiprocessor at a time, of the application's own code and of tuned code; `None` if the driver does not
-/// say.
+/// How many blocks run on a multiprocessor at once, for the application's own code and for tuned code; `None` if the
+/// driver does not report it.
 #[derive(Clone, Copy)]
 struct Occupancy {
     demands: [Demand; 2],
@@ -38,14 +39,14 @@ struct Occupancy {
 }
 
 impl Residency {
-    /// Of code in the current context.
+    /// The residency of code in the current context.
     pub fn here() -> Self {
         Self { multiprocessors: multiprocessors(), known: Default::default() }
     }
 
-    /// Whether a launch may have tuned code with `launches[1]` in place of its own with `launches[0]`: either the
-    /// blocks of its own are not all on the device at once, or those of the tuned code are, too. `ask` is given the
-    /// number of the launch, and the threads and shared memory of a block.
+    /// Whether a launch may use tuned code with `launches[1]` in place of its own code with `launches[0]`: either the
+    /// device cannot hold all blocks of its own code at once, or it can hold all of the tuned code. `ask` gets the
+    /// index of the launch, and the threads and shared memory of a block.
     pub fn allows(
         &self,
         launches: [&LaunchDimensions; 2],
@@ -77,15 +78,15 @@ fn multiprocessors() -> Option<u64> {
     u64::try_from(count).ok().filter(|count| *count > 0)
 }
 
-/// Blocks of code that the application launches, on a multiprocessor at a time.
+/// How many blocks of code that the application launches run on a multiprocessor at once.
 ///
 /// # Safety
 /// The handle is this function's, and alive.
 pub unsafe fn own_blocks(handle: CUfunction, function: &FunctionHandle, demand: Demand) -> Option<u64> {
     if recorded_family::is_hip() && matches!(function.home, CodeOwner::Binary(_)) {
-        // The handle is the address of the host's function.
+        // The handle is the address of the host function.
         return asked(demand, |blocks, threads, shared| {
-            // SAFETY: a valid place; HIP knows the addresses that it has functions for.
+            // SAFETY: a valid place; HIP recognises the addresses of its functions.
             unsafe { hip::hipOccupancyMaxActiveBlocksPerMultiprocessor(blocks, handle.cast(), threads, shared) }
         });
     }
@@ -93,13 +94,13 @@ pub unsafe fn own_blocks(handle: CUfunction, function: &FunctionHandle, demand: 
     unsafe { blocks_of(handle, demand) }
 }
 
-/// Blocks of a function, on a multiprocessor at a time.
+/// How many blocks of a function run on a multiprocessor at once.
 ///
 /// # Safety
 /// The handle is alive.
 pub unsafe fn blocks_of(function: CUfunction, demand: Demand) -> Option<u64> {
     asked(demand, |blocks, threads, shared| {
-        // SAFETY: a valid place, and the caller's promise. A kernel of a library is taken, too.
+        // SAFETY: a valid place, and the caller's promise. The driver accepts a library's kernel too.
         unsafe { driver::cuOccupancyMaxActiveBlocksPerMultiprocessor(blocks, function, threads, shared) }
     })
 }
@@ -126,7 +127,7 @@ mod tests {
 
     #[test]
     fn blocks_that_are_on_the_device_at_once_stay_so() {
-        // 4 blocks at a time of the own code, 2 of the tuned code, whatever their size.
+        // 4 blocks at a time of the own code, 2 of the tuned code, independent of their size.
         let ask = |index: usize, _| Some([4, 2][index]);
         let allows = |own: u32, tuned: u32| of(Some(10)).allows([&launch(own, 256), &launch(tuned, 128)], 0, ask);
         assert!(allows(20, 20), "both fit");

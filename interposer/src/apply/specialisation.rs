@@ -1,6 +1,6 @@
-//! Run-time specialisation of one kernel: which launches repeat, and the code that was made for them.
+//! Run-time specialisation of one kernel: the launches that repeat, and the code made for them.
 //!
-//! A launch is never waited with: what it is like is noted, and code that is there is used.
+//! Launches never wait: each is noted, and uses code that is ready.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, TryLockError};
@@ -13,12 +13,12 @@ use super::observed::{Likeness, MOST_ARGUMENTS, Observation, Observed, Watched};
 use crate::kernels::code::KernelCode;
 use crate::kernels::request::LaunchArguments;
 
-/// Kinds of launches of a kernel that code is made for.
+/// For how many kinds of launches of a kernel code is made.
 pub const MOST_VARIANTS: usize = 8;
 
-/// Of one kernel.
+/// The specialisation of one kernel.
 pub struct Specialisation {
-    /// Nothing more is looked for.
+    /// The search for further launches has ended.
     is_over: AtomicBool,
     observed: Mutex<Observed>,
     requested: AtomicU32,
@@ -26,17 +26,17 @@ pub struct Specialisation {
     pending: AtomicU32,
     variants: [OnceLock<WinnerCandidate>; MOST_VARIANTS],
     launched: AtomicU64,
-    /// Why there is no code, or none of some request.
+    /// Why there is no code, or none for some request.
     refusal: OnceLock<String>,
 }
 
-/// Code that is to be made.
+/// Code to make.
 pub struct Wanted {
-    /// Among the kernel's variants.
+    /// The index in the kernel's variants.
     pub place: usize,
-    /// Arguments, counted from 0.
+    /// The folded arguments, counted from 0.
     pub folded: Vec<u32>,
-    /// Among the kernel's winners, the one that such launches get so far.
+    /// Which of the kernel's winners such launches have so far.
     pub base: Option<usize>,
 }
 
@@ -54,7 +54,7 @@ impl Specialisation {
         }
     }
 
-    /// Those that are there and are still used: verified, or with launches to be tried on.
+    /// The variants in use: verified, or still in need of trials.
     pub fn usable(&self) -> impl Iterator<Item = &WinnerCandidate> {
         let is_usable =
             |it: &&WinnerCandidate| it.broken.get().is_none() && (it.trials.are_passed() || it.trials.wants());
@@ -65,19 +65,19 @@ impl Specialisation {
         self.variants.get(place)?.get()
     }
 
-    /// Whether a launch may still get code of its own one day.
+    /// Whether a launch may still get specialised code later.
     pub fn is_alive(&self) -> bool {
         !self.is_over.load(Ordering::Relaxed)
             || self.pending.load(Ordering::Relaxed) > 0
             || self.variants.iter().filter_map(OnceLock::get).any(|variant| variant.broken.get().is_none())
     }
 
-    /// Whether anything was wanted, so that the user is told what came of it.
+    /// Whether code was requested, so the user hears the outcome.
     pub fn was_wanted(&self) -> bool {
         self.requested.load(Ordering::Relaxed) > 0 || self.refusal.get().is_some()
     }
 
-    /// Why it has no code (any more).
+    /// Why it has no code, or none any more.
     pub fn refusal(&self) -> Option<&str> {
         self.refusal.get().map(String::as_str)
     }
@@ -90,8 +90,8 @@ impl Specialisation {
         self.launched.load(Ordering::Relaxed)
     }
 
-    /// Notes a launch that no variant is for, and gets the winner at `base` and these dimensions; what is to be made
-    /// for it, once it repeats.
+    /// Notes a launch without a variant, which has the winner at `base` and these dimensions. Returns the code to make
+    /// once the launch repeats.
     pub fn note(
         &self,
         launch: &Launch,
@@ -105,7 +105,7 @@ impl Specialisation {
         let mut observed = match self.observed.try_lock() {
             Ok(observed) => observed,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            // A thread is not waited for, and this launch not missed.
+            // Does not wait for another thread; missing this launch does no harm.
             Err(TryLockError::WouldBlock) => return None,
         };
         let values = values(&observed.arguments, arguments)?;
@@ -129,7 +129,7 @@ impl Specialisation {
         }
     }
 
-    /// Takes in what was made.
+    /// Adds a variant that was made.
     pub fn add(&self, place: usize, variant: WinnerCandidate) {
         if let Some(free) = self.variants.get(place) {
             let _ = free.set(variant);
@@ -137,7 +137,7 @@ impl Specialisation {
         self.pending.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Takes in that nothing was made. Nothing more is asked for where the next request would come to the same.
+    /// Notes that a variant could not be made. With `is_final`, ends the requests, because the next one would fail too.
     pub fn refuse(&self, reason: &str, is_final: bool) {
         let _ = self.refusal.set(reason.to_owned());
         if is_final {
@@ -151,9 +151,9 @@ impl Specialisation {
     }
 }
 
-/// The values of arguments of a launch under way; `None` where it has fewer.
+/// The values of arguments of a launch in progress. `None` if it has fewer.
 fn values(watched: &[Watched], arguments: &LaunchArguments) -> Option<[u64; MOST_ARGUMENTS]> {
-    // SAFETY: the arguments are the kernel's, and the launch is under way.
+    // SAFETY: the arguments are the kernel's, and the launch is in progress.
     let places = unsafe { arguments.places() }?;
     let mut values = [0; MOST_ARGUMENTS];
     for (value, watched) in values.iter_mut().zip(watched) {

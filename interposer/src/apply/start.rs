@@ -1,4 +1,4 @@
-//! Starting tuned code as the application starts its own.
+//! Starts tuned code in the way in which the application starts its own.
 
 use std::ffi::c_uint;
 
@@ -11,7 +11,7 @@ use crate::driver::{CUfunction, CUstream, Status, hip, hooked};
 use crate::kernels::request::{Extras, LaunchRequest};
 use crate::process::recorded_family;
 
-/// Why a launch can be made by no call but the application's own.
+/// Why only the application's own call can make a launch.
 pub fn obstacle(request: &LaunchRequest) -> Option<&'static str> {
     match request.extras {
         Extras::OwnCall => Some("launched by a call that has more than dimensions and arguments (events, attributes)"),
@@ -29,7 +29,8 @@ pub fn start(request: &LaunchRequest, function: CUfunction, shape: &LaunchDimens
     let (grid, block) = (shape.grid, shape.block);
     if recorded_family::is_hip() {
         let stream = hip::named(stream);
-        // SAFETY: a function of ours with the parameters of the application's, whose arguments and stream these are.
+        // SAFETY: a function of the recorder with the parameters of the application's; the arguments and the stream are
+        // the request's.
         return unsafe {
             if request.launch.attributes.cooperative {
                 hooked::hipModuleLaunchCooperativeKernel::call(

@@ -1,13 +1,13 @@
-//! Counts of trials: how often a winner has verified on launches of this run.
+//! Counts on how many launches of this run a winner has verified.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// Launches of a winner whose recording may fail for a reason that passes.
+/// How many recordings of trial launches may fail for temporary reasons.
 const ATTEMPTS: u32 = 3;
 
 /// The trials of one winner.
 pub struct Trials {
-    /// Launches.
+    /// How many launches must verify.
     pub wanted: u32,
     started: AtomicU32,
     verified: AtomicU32,
@@ -32,23 +32,23 @@ impl Trials {
         self.is_trusted.load(Ordering::Relaxed)
     }
 
-    /// Whether more launches are to be tried.
+    /// Whether to try more launches.
     pub fn wants(&self) -> bool {
         self.started.load(Ordering::Relaxed) < self.wanted
     }
 
-    /// Takes a launch for a trial, while more are wanted.
+    /// Takes a launch for a trial if more are needed.
     pub fn take(&self) -> bool {
         let one_more = |started| (started < self.wanted).then_some(started + 1);
         self.started.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more).is_ok()
     }
 
-    /// A launch that was taken is not tried.
+    /// Notes that a taken launch is not tried.
     pub fn postpone(&self) {
         self.started.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// A launch verified; whether that was the last one that was wanted.
+    /// Notes that a launch verified. Returns whether it was the last one needed.
     pub fn pass(&self) -> bool {
         let is_last = self.verified.fetch_add(1, Ordering::Relaxed) + 1 == self.wanted;
         if is_last {
@@ -57,7 +57,7 @@ impl Trials {
         is_last
     }
 
-    /// A launch could not be recorded for a reason that may pass; whether another one is taken in its place.
+    /// Notes that recording a launch failed for a temporary reason. Returns whether to take another one instead.
     pub fn retry(&self) -> bool {
         let may_retry = self.failed.fetch_add(1, Ordering::Relaxed) + 1 < ATTEMPTS;
         if may_retry {

@@ -1,6 +1,6 @@
-//! A kernel's code as a recording needs it: its source, closure, identity, argument layout and files.
+//! Finds a kernel's code for a recording: its source, closure, identity, argument layout and files.
 //!
-//! The sources in their order: Proteus's IR in the image, `mneme-cc`'s in the image or the object, files beside the
+//! The sources in order: Proteus's IR in the image, `mneme-cc`'s IR in the image or the object, files beside the
 //! program, clang's IR in the image or the object, and the image's own PTX or machine code.
 
 use std::ffi::c_char;
@@ -35,7 +35,8 @@ const COMPUTE_CAPABILITY: [CUdevice_attribute; 2] = [
     CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
 ];
 
-/// Functions of the device-side runtime that no IR defines, and what stands for what a recording cannot hold.
+/// Names that mark unreplayable code: functions of the device-side runtime, which IR does not define, and markers for
+/// features that a recording cannot hold.
 const REFUSED: [(&str, &str); 9] = [
     (ir_section::TEXTURE, "it uses texture or surface objects"),
     (ir_section::INDIRECT_CALL, "it calls through pointers in memory (function pointers)"),
@@ -51,10 +52,10 @@ const REFUSED: [(&str, &str); 9] = [
     ("__cudaCDP", "it launches kernels itself (dynamic parallelism)"),
 ];
 
-/// The device of a recording, for its description.
+/// Describes the device of a recording.
 pub struct DeviceDescription {
     pub name: String,
-    /// `None` where the driver does not say. The CPU device says what it stands in for.
+    /// `None` if the driver does not report it. The CPU device reports the GPU that it emulates.
     pub architecture: Option<GpuArchitecture>,
 }
 
@@ -74,7 +75,7 @@ impl DeviceDescription {
         Self { name: String::from_utf8_lossy(&name[..end]).into_owned(), architecture }
     }
 
-    /// As recordings name it: "sm_90", or "cpu".
+    /// The name in recordings: "sm_90", or "cpu".
     pub fn arch(&self) -> String {
         if linker::cpu_device().is_some() {
             return "cpu".into();
@@ -88,26 +89,26 @@ pub struct KernelCode {
     pub static_hash: u64,
     arch: String,
     triple: String,
-    /// Mangled.
+    /// The mangled name.
     name: String,
     pub parameters: Parameters,
     variables: Vec<Symbol>,
-    /// Until its files are made of them.
+    /// Present until its files are made.
     modules: Vec<Module>,
     source: Source,
     /// `None` after its last module was unloaded.
     files: Mutex<Option<Arc<KernelFiles>>>,
-    /// It calls through pointers that a replay may not have, as far as can be told.
+    /// It calls through pointers that may be invalid in a replay, as far as can be determined.
     calls_pointers: bool,
-    /// It prints, as far as can be told.
+    /// It prints, as far as can be determined.
     pub prints: bool,
-    /// Of the image that PTX or machine code was found in: as [`image_key`].
+    /// The [`image_key`] of the image that contains the PTX or machine code.
     pub image: Option<u64>,
-    /// How the application's own code was compiled, where the IR came with it.
+    /// How the application's own code was compiled, if the IR includes that.
     pub compiled: Option<CompileOptions>,
 }
 
-/// Where code was found (docs/how-it-works/code-sources.md).
+/// The source of the code (docs/how-it-works/code-sources.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Proteus,
@@ -118,18 +119,18 @@ enum Source {
     MachineCode,
 }
 
-/// What a device variable is.
+/// The kind of a device variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VariableKind {
     Global,
     Constant,
-    /// A constant table of addresses of functions.
+    /// A constant table of function addresses.
     Code,
 }
 
 /// A file of the recording.
 struct Module {
-    /// Start of its name, and extension.
+    /// The start of its name, and its extension.
     name: (&'static str, &'static str),
     contents: Contents,
 }
@@ -141,7 +142,7 @@ impl Module {
 }
 
 impl KernelCode {
-    /// Finds a kernel's code; the error says why there is none that could be recorded.
+    /// Finds a kernel's code. The error is the reason why it cannot be recorded.
     pub fn of(
         kernel: &str,
         origin: &CodeOrigin,
@@ -157,7 +158,7 @@ impl KernelCode {
             return Ok(Arc::new(code.with_files(Vec::new())));
         }
         let original = match OriginalCode::of_cpu_device(function) {
-            // Its module is that.
+            // The module already is the application's own code.
             None if code.source == Source::MachineCode => Vec::new(),
             Some(compiled) => vec![compiled],
             None if linker::cpu_device().is_some() => Vec::new(),
@@ -166,7 +167,7 @@ impl KernelCode {
         Ok(Arc::new(code.with_files(original)))
     }
 
-    /// Makes files of the modules and the application's own code.
+    /// Makes files from the modules and the application's own code.
     fn with_files(mut self, original: Vec<OriginalCode>) -> Self {
         let modules = std::mem::take(&mut self.modules).into_iter().enumerate().map(|(index, module)| {
             let (start, extension) = module.name;
@@ -186,8 +187,8 @@ impl KernelCode {
         self.known_files().clone()
     }
 
-    /// Its files; after it was unloaded and loaded again they are those of the code that is found then. `None` if that
-    /// is other code.
+    /// Its files. If it was unloaded and loaded again, takes them from the code that `find` returns. `None` if that is
+    /// different code.
     pub fn files_or(&self, find: impl FnOnce() -> Result<Arc<Self>, String>) -> Option<Arc<KernelFiles>> {
         if let Some(files) = self.files() {
             return Some(files);
@@ -198,13 +199,13 @@ impl KernelCode {
         files
     }
 
-    /// Drops its files, because its last module is unloaded. Whoever writes them has them.
+    /// Drops its files after its last module was unloaded. Threads that write them hold references.
     pub fn forget_files(&self) {
         let files = self.known_files().take();
         drop(files);
     }
 
-    /// By the first source that has it.
+    /// Takes the first source that has the kernel.
     fn found(
         kernel: &str,
         origin: &CodeOrigin,
@@ -239,7 +240,7 @@ impl KernelCode {
         }
         let native = match linker::cpu_device() {
             None => native,
-            // It runs no machine code, be there some or not.
+            // The CPU device does not run machine code of GPUs, so PTX is needed.
             Some(_) => {
                 let image = origin.image.as_ref().and_then(|image| image.bytes());
                 let text = image.and_then(|image| NativeCode::of_text(&image, kernel, device.architecture.as_ref()));
@@ -259,8 +260,8 @@ impl KernelCode {
         Self::with_layout_of(&native, kernel, vec![module], source).map(|code| Self { triple: String::new(), ..code })
     }
 
-    /// From the section `.mneme.ir` of the kernel's image, or of the object that the image is in; `None` where neither
-    /// has one for the kernel.
+    /// Finds the kernel in the section `.mneme.ir` of its image, or of the object that contains the image. `None` if
+    /// neither has it.
     fn of_units(kernel: &str, origin: &CodeOrigin, device: &DeviceDescription) -> Option<Result<Self, String>> {
         let inside = origin.image.as_ref().map_or(&[][..], |image| image.units());
         let units: Vec<IrUnit> = if inside.is_empty() { origin.units_of_object() } else { inside.to_vec() };
@@ -271,7 +272,7 @@ impl KernelCode {
         }
         if let Some(name) = closure.ambiguous.first() {
             return Some(Err(format!(
-                "several translation units have a {name} of their own, and the driver does not say which is meant"
+                "several translation units define a private {name}, and the driver does not report which one the kernel uses"
             )));
         }
         let own = &units[*closure.units.first()?];
@@ -295,7 +296,7 @@ impl KernelCode {
         }))
     }
 
-    /// Of these modules, with parameters and variables as the loaded image has them.
+    /// Builds the code from these modules, with parameters and variables from the loaded image.
     fn with_layout_of(native: &NativeCode, name: &str, modules: Vec<Module>, source: Source) -> Result<Self, String> {
         refuse(&native.undefined)?;
         let hash = modules
@@ -328,8 +329,8 @@ impl KernelCode {
         })
     }
 
-    /// Makes the image part of its identity, where the IR does not come with it: the image of a program that is built
-    /// anew may be another one beside the same IR.
+    /// Includes the image in the identity if the IR comes from elsewhere: after a rebuild the image may differ although
+    /// the IR is the same.
     fn of_image(self, origin: &CodeOrigin) -> Self {
         let image = origin.image.as_ref().map_or(0, |image| image.identity());
         let hash = Hash64::new().part(&self.static_hash.to_le_bytes()).part(&image.to_le_bytes());
@@ -341,7 +342,7 @@ impl KernelCode {
         !matches!(self.source, Source::Ptx | Source::MachineCode)
     }
 
-    /// What it can be rebuilt from, for people.
+    /// The source, as messages name it.
     pub fn source(&self) -> &'static str {
         match self.source {
             Source::Proteus => "IR (Proteus)",
@@ -353,7 +354,7 @@ impl KernelCode {
         }
     }
 
-    /// Names of the closure's device variables, and what is known of each.
+    /// The names and kinds of the closure's device variables.
     pub fn variables(&self) -> impl Iterator<Item = (&str, VariableKind)> {
         self.variables.iter().map(|symbol| {
             let kind = match &symbol.variable {
@@ -370,8 +371,8 @@ impl KernelCode {
         self.variables.iter().any(|symbol| symbol.name == name && symbol.external)
     }
 
-    /// Identity of a launch among those of the kernel: dimensions, shared memory and scalar arguments. Pointers and
-    /// structures (which may hold pointers) differ between runs that do the same.
+    /// The identity of a launch within its kernel: dimensions, shared memory and scalar arguments. Pointers, and
+    /// structures, which may hold pointers, are left out because they differ between equal runs.
     pub fn dynamic_hash(&self, launch: &Launch, arguments: &[RecordedArgument]) -> u64 {
         let scalars =
             arguments.iter().enumerate().filter(|(index, argument)| self.parameters.is_scalar(*index, &argument.bytes));
@@ -381,7 +382,7 @@ impl KernelCode {
         hash.finish()
     }
 
-    /// What goes into that identity.
+    /// The values that determine [`dynamic_hash`](Self::dynamic_hash).
     pub fn key(&self, launch: &Launch, arguments: &[RecordedArgument]) -> Key {
         let known = arguments.iter().enumerate().filter_map(|(index, argument)| {
             let value = if self.parameters.is_scalar(index, &argument.bytes) {
@@ -437,7 +438,7 @@ impl KernelCode {
 
 #[cfg(test)]
 impl KernelCode {
-    /// Of a kernel whose arguments of 8 bytes each are of these kinds.
+    /// The code of a kernel with one argument of 8 bytes for each kind.
     pub fn with_kinds(kinds: &[&str]) -> Self {
         Self {
             static_hash: 1,
@@ -457,9 +458,9 @@ impl KernelCode {
     }
 }
 
-/// Equal for equal images that are loaded for equal architectures: PTX and machine code of a kernel of that name are
-/// the same in them. `None` where the image is linked by the driver, or cannot be read; and where the CPU device runs
-/// IR of the kernel in the image's place.
+/// A key that is equal for equal images loaded for equal architectures, in which a kernel has the same PTX and machine
+/// code. `None` if the driver links the image or it cannot be read, and if the CPU device runs IR of the kernel instead
+/// of the image.
 pub fn image_key(kernel: &str, origin: &CodeOrigin, device: &DeviceDescription) -> Option<u64> {
     let image = origin.image.as_ref()?;
     let runs_ir =
@@ -472,7 +473,7 @@ pub fn image_key(kernel: &str, origin: &CodeOrigin, device: &DeviceDescription) 
     Some(Hash64::new().part(&image.to_le_bytes()).part(architecture.as_bytes()).finish())
 }
 
-/// Says that there is no IR, and why: the object may have had some.
+/// The reason why a kernel has no IR. If its object has changed, the object may have had some.
 fn without_ir(origin: &CodeOrigin, reason: &str) -> String {
     match &origin.object {
         Some(object) if origin.object_if_unchanged().is_none() => {
@@ -482,18 +483,18 @@ fn without_ir(origin: &CodeOrigin, reason: &str) -> String {
     }
 }
 
-/// Whether code that calls these undefined functions prints; HIP's `printf` is one of its library's.
+/// Whether code that calls these undefined functions prints. HIP's `printf` calls a function of its device library.
 fn prints(undefined: &[String]) -> bool {
     undefined.iter().any(|name| name == "vprintf" || name.starts_with("__ockl_printf"))
 }
 
-/// Says why code that calls these undefined functions cannot be replayed, if so.
+/// Returns the reason if code that calls these undefined functions cannot be replayed.
 fn refuse(undefined: &[String]) -> Result<(), String> {
     let found = REFUSED.iter().find(|(name, _)| undefined.iter().any(|undefined| is_function(undefined, name)));
     found.map_or(Ok(()), |(_, reason)| Err((*reason).to_owned()))
 }
 
-/// Whether an undefined name is this function, in any version of it (`cudaLaunchDeviceV2`) where it is CUDA's.
+/// Whether an undefined name is this function; CUDA's functions count in every version (`cudaLaunchDeviceV2`).
 fn is_function(unresolved: &str, name: &str) -> bool {
     if name.contains("cuda") { unresolved.starts_with(name) } else { unresolved == name }
 }

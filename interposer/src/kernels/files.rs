@@ -1,6 +1,6 @@
-//! The files of a kernel's code, as a recording has them.
+//! The files of a kernel's code, as a recording stores them.
 //!
-//! They are dropped with the kernel's last module: whoever writes them holds them.
+//! They are dropped with the kernel's last module; a thread that writes them holds a reference.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -14,13 +14,13 @@ use mneme_core::recording::publication::CodeFiles;
 use super::ir_unit::IrUnit;
 use super::original::OriginalCode;
 
-/// What the kernel is rebuilt from, and what the application ran.
+/// The modules from which the kernel is rebuilt, and the code that the application ran.
 #[derive(Default)]
 pub struct KernelFiles {
     modules: Vec<(String, Contents)>,
-    /// The modules are machine code, which is what the application ran.
+    /// The modules are machine code and therefore the code that the application ran.
     is_original: bool,
-    /// The forms of the application's own code, the one that it runs first.
+    /// The forms of the application's own code, the preferred one first.
     original: Vec<OriginalCode>,
     checksums: OnceLock<Vec<u64>>,
 }
@@ -47,12 +47,12 @@ impl Contents {
 }
 
 impl KernelFiles {
-    /// Of modules by their names, and of the application's own code unless the modules are that.
+    /// Files of named modules, and of the application's own code unless the modules are that.
     pub fn new(modules: Vec<(String, Contents)>, is_original: bool, original: Vec<OriginalCode>) -> Self {
         Self { modules, is_original, original, checksums: OnceLock::new() }
     }
 
-    /// Names of the modules' files.
+    /// The names of the modules' files.
     pub fn names(&self) -> Vec<String> {
         self.modules.iter().map(|(name, _)| name.clone()).collect()
     }
@@ -62,7 +62,7 @@ impl KernelFiles {
         self.checksums.get_or_init(|| self.modules.iter().filter_map(|(_, contents)| contents.checksum()).collect())
     }
 
-    /// The forms of the application's own code, as an instance names them.
+    /// The forms of the application's own code, as an instance lists them.
     pub fn original(&self) -> Vec<CodeFile> {
         if self.is_original {
             let files = self.names().into_iter().zip(self.checksums());
@@ -71,7 +71,8 @@ impl KernelFiles {
         self.original.iter().map(|original| original.file.clone()).collect()
     }
 
-    /// Adds the files that a recording does not have yet, where the kernel `is_recorded` there; the bytes written.
+    /// Adds the files that a recording lacks. `is_recorded` tells whether the recording already has the kernel. Returns
+    /// the bytes written.
     pub fn add_to(&self, files: &mut CodeFiles<'_>, is_recorded: bool) -> Result<u64, RecordingError> {
         let mut written = 0;
         for (name, contents) in &self.modules {
@@ -89,7 +90,7 @@ impl KernelFiles {
         Ok(written)
     }
 
-    /// Writes the modules that a folder does not have.
+    /// Writes the modules that a folder lacks.
     pub fn write_modules(&self, folder: &Path) -> Result<(), RecordingError> {
         for (name, contents) in &self.modules {
             let path = folder.join(name);

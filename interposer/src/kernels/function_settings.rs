@@ -1,24 +1,24 @@
-//! The settings of a kernel's functions by the application, which code in their place needs too.
+//! The application's settings of a kernel's functions, which replacement code needs too.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_uint};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// What can be set.
+/// A setting of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Setting {
-    /// By its number (`CUfunction_attribute`).
+    /// An attribute by its number (`CUfunction_attribute`).
     Attribute(c_uint),
-    /// Shared memory against cache, and the width of shared memory's banks.
+    /// The preference between shared memory and cache.
     Cache,
     Banks,
 }
 
-/// Of one kernel.
+/// The settings of one kernel.
 #[derive(Default)]
 pub struct FunctionSettings {
-    /// Counts changes.
+    /// The number of changes.
     version: AtomicU32,
     values: Mutex<BTreeMap<Setting, c_int>>,
 }
@@ -34,7 +34,7 @@ impl FunctionSettings {
         values.iter().map(|(setting, value)| (*setting, *value)).collect()
     }
 
-    /// What was set, if it was.
+    /// The value of a setting, if the application has set it.
     pub fn value(&self, setting: Setting) -> Option<c_int> {
         self.values.lock().unwrap_or_else(PoisonError::into_inner).get(&setting).copied()
     }

@@ -1,6 +1,6 @@
-//! The handles of loaded code: from a function handle to its kernel.
+//! Maps function handles to kernels.
 //!
-//! cudart launches with a `CUkernel` cast to `CUfunction`, so that both kinds of handle are in one table.
+//! cudart launches with a `CUkernel` cast to `CUfunction`, so both kinds of handle are in one table.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::{CStr, c_char};
@@ -14,39 +14,39 @@ use super::recent;
 use crate::driver::{self, CUfunction, CUkernel, CUlibrary, CUmodule, Status};
 use crate::process::recorded_family;
 
-/// What tells kernels of one name apart: the object's path and the image's identity.
+/// Distinguishes kernels of one name: the object's path and the image's identity.
 type Place = (Option<PathBuf>, u64);
 
-/// What a module or library was loaded from.
+/// Describes what a module or library was loaded from.
 #[derive(Default)]
 struct Home {
     origin: CodeOrigin,
-    /// The context that it ends with, 0 if it ends with none.
+    /// The context that it ends with, or 0.
     context: usize,
-    /// Of a library's module: the library that it ends with.
+    /// For a library's module: the library that it ends with.
     library: Option<CodeOwner>,
 }
 
-/// A function, and the context that it ends with, 0 if it ends with none.
+/// A function, and the context that it ends with, or 0.
 struct Function {
     handle: FunctionHandle,
     context: usize,
 }
 
-/// All of it is found without a search: programs load and unload thousands of modules.
+/// All loaded code. Every look-up is by hash, because programs load and unload thousands of modules.
 #[derive(Default)]
 struct Code {
     homes: HashMap<CodeOwner, Home>,
     functions: HashMap<usize, Function>,
     /// The handles of each home's functions.
     functions_of: HashMap<CodeOwner, HashSet<usize>>,
-    /// The modules of each library, as far as they are known.
+    /// The known modules of each library.
     modules_of: HashMap<CodeOwner, HashSet<CodeOwner>>,
-    /// Modules that have functions, and that no hook has seen being loaded.
+    /// Modules that have functions but whose loading was not hooked.
     unseen: HashSet<CodeOwner>,
-    /// The handles of kernels of libraries, by their names.
+    /// The handles of libraries' kernels, by name.
     library_kernels: HashMap<String, HashSet<usize>>,
-    /// By place and name.
+    /// Kernels by place and name.
     kernels: HashMap<Place, HashMap<String, Arc<Kernel>>>,
     objects: HashMap<PathBuf, Weak<Object>>,
 }
@@ -63,7 +63,7 @@ fn look<R>(look: impl FnOnce(&Code) -> R) -> R {
 
 fn place_of(origin: &CodeOrigin) -> Place {
     let path = origin.object.as_ref().map(|object| object.path().to_owned());
-    // Reads the image, the first time.
+    // The first call reads the image.
     (path, origin.image.as_ref().map_or(0, |image| image.identity()))
 }
 
@@ -76,7 +76,7 @@ impl Code {
         self.homes.insert(owner, home);
     }
 
-    /// Notes a function, and the context that it ends with unless its module is known to end with another.
+    /// Notes a function, and the context that it ends with unless its module's context is known.
     fn insert(&mut self, handle: usize, function: FunctionHandle, context: usize) {
         let home = self.homes.get(&function.home);
         let context = match function.home {
@@ -87,7 +87,7 @@ impl Code {
             self.unseen.insert(function.home);
         }
         let kernel = function.kernel.clone();
-        // Before the one that it takes the place of goes, which may be of the same kernel.
+        // Added before the replaced function is removed, because both may belong to the same kernel.
         kernel.add_handle();
         let known = self.remove(handle);
         if function.context_free {
@@ -95,7 +95,7 @@ impl Code {
         }
         self.functions_of.entry(function.home).or_default().insert(handle);
         self.functions.insert(handle, Function { handle: function, context });
-        // A context of which no hook saw the end has taken its functions with it.
+        // The handle was reused: a context ended without a hooked call and took its functions with it.
         if known.is_some_and(|known| !Arc::ptr_eq(&known.kernel, &kernel)) {
             recent::clear();
         }
@@ -116,10 +116,10 @@ impl Code {
         self.homes.get(&home).map(|home| home.origin.clone())
     }
 
-    /// Forgets what goes with a module or a library. The driver may give out each handle anew, for something else.
+    /// Forgets the code and functions of a module or library. The driver may reuse each handle.
     ///
-    /// A module that no hook has seen may be one of the library's: its functions go too, and the driver is asked about
-    /// those that are launched again.
+    /// A module whose loading was not hooked may belong to the library, so its functions are forgotten too. The driver
+    /// is asked again about those that are launched later.
     fn forget(&mut self, home: CodeOwner) {
         recent::clear();
         let modules = self.modules_of.remove(&home).unwrap_or_default();
@@ -127,8 +127,8 @@ impl Code {
         [home].into_iter().chain(modules).chain(unseen).for_each(|home| self.forget_one(home));
     }
 
-    /// Forgets code and its functions. Of kernels that have no other function those that were launched are kept for the
-    /// summary.
+    /// Forgets code and its functions. Kernels without further functions are kept for the summary if they were
+    /// launched.
     fn forget_one(&mut self, home: CodeOwner) {
         let functions = self.functions_of.remove(&home).unwrap_or_default();
         let removed: Vec<FunctionHandle> = functions.into_iter().filter_map(|handle| self.remove(handle)).collect();
@@ -152,7 +152,7 @@ impl Code {
     }
 }
 
-/// Takes an item out of one of several sets, and the set away with the last one.
+/// Removes an item from one of several sets, and the set if it becomes empty.
 fn take_from<K: Eq + Hash + Clone, T: Eq + Hash>(sets: &mut HashMap<K, HashSet<T>>, of: &K, item: &T) {
     if let Some(set) = sets.get_mut(of) {
         set.remove(item);
@@ -162,13 +162,13 @@ fn take_from<K: Eq + Hash + Clone, T: Eq + Hash>(sets: &mut HashMap<K, HashSet<T
     }
 }
 
-/// The context that what is made now ends with. HIP's contexts are its devices, whose resets leave modules.
+/// The context that new handles end with. HIP's contexts are its devices, and a device's reset keeps modules.
 fn current_context() -> usize {
     if recorded_family::is_hip() { 0 } else { driver::current_context().unwrap_or(0) }
 }
 
-/// The context that a handle of this home ends with: modules and their functions are a context's, libraries and their
-/// kernels none's.
+/// The context that a handle of this home ends with. Modules and their functions belong to a context, libraries and
+/// their kernels do not.
 fn context_of(home: CodeOwner) -> usize {
     if matches!(home, CodeOwner::Module(_)) { current_context() } else { 0 }
 }
@@ -186,13 +186,12 @@ pub fn object(path: PathBuf) -> Arc<Object> {
     })
 }
 
-/// Where code was loaded from, as long as it is loaded.
+/// The origin of code, as long as it is loaded.
 pub fn origin(home: CodeOwner) -> CodeOrigin {
     look(|code| code.origin(home)).unwrap_or_default()
 }
 
-/// Notes what a handle was loaded from. One that died with its context may be given out anew, hence what was known of
-/// it is forgotten.
+/// Notes what a handle was loaded from. Forgets earlier code of the same handle, which may have died with its context.
 pub fn note(home: CodeOwner, origin: CodeOrigin) {
     let context = context_of(home);
     change(|code| {
@@ -210,13 +209,13 @@ pub fn note_module_of(library: CodeOwner, module: CodeOwner) {
     });
 }
 
-/// Forgets what is about to be unloaded.
+/// Forgets code that is about to be unloaded.
 pub fn forget(home: CodeOwner) {
     change(|code| code.forget(home));
 }
 
-/// Forgets the modules and functions of contexts that have ended: the vendor may take what it is asked of them for
-/// something else, or crash.
+/// Forgets the modules and functions of contexts that have ended. The vendor may mistake their handles for others, or
+/// crash on them.
 pub fn forget_contexts(has_ended: impl Fn(usize) -> bool) {
     let is_gone = |context: usize| context != 0 && has_ended(context);
     change(|code| {
@@ -256,7 +255,7 @@ pub fn kernels() -> Vec<Arc<Kernel>> {
     look(|code| code.kernels.values().flat_map(HashMap::values).cloned().collect())
 }
 
-/// The owners of code that have kernels which were launched, with what `look` finds of each of these.
+/// The owners of code with launched kernels, and what `look` returns for each of these kernels.
 pub fn launched<T>(look: impl Fn(&Kernel) -> Vec<T>) -> Vec<(CodeOwner, Vec<T>)> {
     let functions = |code: &Code, handles: &HashSet<usize>| -> Option<Vec<T>> {
         let functions = handles.iter().filter_map(|handle| code.functions.get(handle));
@@ -270,21 +269,21 @@ pub fn launched<T>(look: impl Fn(&Kernel) -> Vec<T>) -> Vec<(CodeOwner, Vec<T>)>
     })
 }
 
-/// The kernel behind a handle, which is found without a lock from now on where it stays what it is.
+/// The kernel behind a handle. Later calls of [`recent::find`] find it without a lock if its handle is stable.
 pub fn function(handle: CUfunction) -> Option<FunctionHandle> {
     let noted = look(|code| {
         let function = code.functions.get(&(handle as usize)).map(|function| function.handle.clone())?;
-        // Under the lock: what is forgotten meanwhile is not remembered after that.
+        // Done under the lock, so a function that is forgotten concurrently is not remembered afterwards.
         recent::remember(handle as usize, &function);
         Some(function)
     });
     noted.or_else(|| identify(handle))
 }
 
-/// Asks the driver about a handle that no hook has seen being made.
+/// Asks the driver about a handle whose creation was not hooked.
 fn identify(handle: CUfunction) -> Option<FunctionHandle> {
     let mut name: *const c_char = std::ptr::null();
-    // SAFETY: the handle is one that the application launches; the driver answers with an error for the wrong kind.
+    // SAFETY: the application launches this handle; the driver returns an error for the wrong kind.
     let (home, context_free) = unsafe {
         if driver::cuFuncGetName(&mut name, handle) == Status::SUCCESS {
             let mut module: CUmodule = std::ptr::null_mut();
@@ -302,14 +301,14 @@ fn identify(handle: CUfunction) -> Option<FunctionHandle> {
     if look(|code| !code.homes.contains_key(&home))
         && let Some(kernel) = kernel_of(handle, &name)
     {
-        // Not noted: it may be given out anew when its context ends, which no hook would see.
+        // Not noted: the handle may be reused after its context ends, and no hook would notice.
         return Some(FunctionHandle { context_free: false, ..kernel });
     }
     Some(add_function(handle as usize, name, home, context_free))
 }
 
-/// The library's kernel that has this function in the current context: the driver tells the one in a graph's node where
-/// the other was launched, and tells no library of a function.
+/// The library's kernel that has this function in the current context. For a graph's node the driver returns the
+/// function instead of the kernel that was launched, and it does not know the library of a function.
 fn kernel_of(handle: CUfunction, name: &str) -> Option<FunctionHandle> {
     let kernels: Vec<(usize, FunctionHandle)> = look(|code| {
         let handles = code.library_kernels.get(name).into_iter().flatten();
@@ -317,7 +316,7 @@ fn kernel_of(handle: CUfunction, name: &str) -> Option<FunctionHandle> {
     });
     let found = kernels.into_iter().find(|(kernel, _)| {
         let mut function: CUfunction = std::ptr::null_mut();
-        // SAFETY: a handle of a kernel, as those of libraries are; the driver refuses one that is gone.
+        // SAFETY: a handle of a library's kernel; the driver refuses one that is gone.
         let status = unsafe { driver::hooked::cuKernelGetFunction::call(&mut function, *kernel as CUkernel) };
         status == Status::SUCCESS && function == handle
     });
@@ -362,7 +361,7 @@ mod tests {
         assert!(!code.homes.contains_key(&of_library) && code.homes.contains_key(&other));
     }
 
-    /// A program that makes, loads, runs and unloads modules goes on for days.
+    /// Programs that build, load, run and unload modules run for days.
     #[test]
     fn what_is_unloaded_takes_no_memory_but_for_what_the_summary_says() {
         let images = |text: &str| {

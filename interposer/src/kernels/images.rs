@@ -1,7 +1,7 @@
-//! Images that the application loads: what they are and how to get at their bytes later.
+//! Images that the application loads, and how to get their bytes later.
 //!
-//! An image in constant memory of an ELF object stays where it is and is read when a kernel of it is recorded. Any
-//! other (a buffer, static or of a JIT compiler; a file) may be another by then and is copied when it is loaded.
+//! An image in constant memory of an ELF object stays in place, and is read when one of its kernels is recorded. Other
+//! images (a static buffer, the buffer of a JIT compiler, a file) may change, so they are copied when they are loaded.
 
 use std::borrow::Cow;
 use std::ffi::c_void;
@@ -24,7 +24,7 @@ use crate::driver::{self, Status};
 use crate::process::log::debug;
 use crate::process::own_memory;
 
-/// Larger images than this are not copied, bytes.
+/// Larger images are not copied, bytes.
 const MAX_COPY: u64 = 1 << 30;
 
 pub struct LoadedImage {
@@ -38,7 +38,7 @@ pub struct LoadedImage {
 
 enum Bytes {
     Whole(Piece),
-    /// What the driver links when it loads them, and the machine code that comes of it.
+    /// The parts that the driver links at loading, and the resulting machine code.
     Linked(Vec<Piece>, OnceLock<Option<Arc<Vec<u8>>>>),
 }
 
@@ -48,7 +48,7 @@ enum Piece {
     Constant {
         start: usize,
         size: usize,
-        /// In the object's file, bytes.
+        /// The position in the object's file, bytes.
         offset: u64,
     },
     Copied(Arc<Vec<u8>>),
@@ -56,7 +56,7 @@ enum Piece {
 
 impl Piece {
     /// # Safety
-    /// The driver has just read it from there.
+    /// The driver has just read the piece there.
     unsafe fn at(start: usize, size: usize, file_offset: impl Fn(Range<usize>) -> Option<u64>) -> Option<Self> {
         if let Some(offset) = file_offset(start..start.checked_add(size)?) {
             return Some(Self::Constant { start, size, offset });
@@ -66,7 +66,7 @@ impl Piece {
         (size as u64 <= MAX_COPY).then(|| Self::Copied(Arc::new(bytes())))
     }
 
-    /// `None` where the object that it was in is gone.
+    /// `None` if its object is gone.
     fn bytes(&self) -> Option<Cow<'_, [u8]>> {
         match self {
             Self::Constant { start, size, .. } => read_own_memory(*start, *size).map(Cow::Owned),
@@ -74,7 +74,8 @@ impl Piece {
         }
     }
 
-    /// Whether a file has it where the object's file had it. Of a copy the file may have another state.
+    /// Whether a file contains the piece where the object's file had it. Always true for a copy, which the file cannot
+    /// confirm.
     fn is_in(&self, file: &MappedFile) -> bool {
         let Self::Constant { size, offset, .. } = self else { return true };
         let there = usize::try_from(*offset).ok().and_then(|offset| file.bytes().get(offset..)?.get(..*size));
@@ -83,12 +84,12 @@ impl Piece {
 }
 
 impl LoadedImage {
-    /// The image that a load function was given; `None` for what is neither fat binary, offload bundle, machine code
-    /// nor PTX.
+    /// The image that a load function received. `None` unless it is a fat binary, an offload bundle, machine code or
+    /// PTX.
     ///
     /// # Safety
-    /// The driver has just loaded it from there. `file_offset` says where constant memory is in its ELF object's file,
-    /// and is `None` for any other.
+    /// The driver has just loaded it from there. `file_offset` returns the position of constant memory in its ELF
+    /// object's file, and `None` for other memory.
     pub unsafe fn at(image: *const c_void, file_offset: impl Fn(Range<usize>) -> Option<u64>) -> Option<Self> {
         // SAFETY: the caller's contract.
         let parts = unsafe { prelinked(image) };
@@ -102,10 +103,10 @@ impl LoadedImage {
             }
             (contents, size)
         };
-        // Relocatable code for which nothing could be linked when the program was built.
+        // An empty image: relocatable code with nothing to link when the program was built.
         let is_empty = size <= fatbin::HEADER as u64;
         if is_empty && !parts.is_empty() {
-            // SAFETY: the driver has just read these, too.
+            // SAFETY: the driver has just read these too.
             let part = |(start, size): (usize, usize)| unsafe { Piece::at(start, size, &file_offset) };
             return Some(Self::new(Bytes::Linked(parts.into_iter().filter_map(part).collect(), OnceLock::new())));
         }
@@ -131,9 +132,9 @@ impl LoadedImage {
         }
     }
 
-    /// Equal for equal images alone, wherever they lie: where a library's was, a new version of it may have its own.
+    /// Equal exactly for equal images, independent of the address, which a new version of a library may reuse.
     pub fn identity(&self) -> u64 {
-        /// Of images that cannot be read, which are like no other.
+        /// The next identity for unreadable images, which are all different.
         static UNREADABLE: AtomicU64 = AtomicU64::new(1);
         let known = || match &self.bytes {
             Bytes::Whole(_) => self.checksum(),
@@ -142,7 +143,7 @@ impl LoadedImage {
         *self.identity.get_or_init(|| known().unwrap_or_else(|| UNREADABLE.fetch_add(1, Ordering::Relaxed)))
     }
 
-    /// Whether the file of the object that it was loaded from still is that object's, as far as the image tells.
+    /// Whether the file of its object still contains the image, as far as the image shows.
     pub fn is_in_file(&self, path: &Path) -> bool {
         let is_in = |file: MappedFile| match &self.bytes {
             Bytes::Whole(piece) => piece.is_in(&file),
@@ -151,35 +152,34 @@ impl LoadedImage {
         *self.is_in_file.get_or_init(|| MappedFile::open(path).is_ok_and(is_in))
     }
 
-    /// Of all its bytes, also those of what follows the first of several images; `None` for what the driver links
-    /// itself, and where the bytes are gone.
+    /// The checksum of all its bytes, including those behind the first of several images. `None` if the driver links it
+    /// or the bytes are gone.
     pub fn checksum(&self) -> Option<u64> {
         let Bytes::Whole(piece) = &self.bytes else { return None };
         *self.checksum.get_or_init(|| piece.bytes().map(|bytes| checksum(&bytes)))
     }
 
-    /// Its sum, by which the units that it was made from are known; `None` for what the driver links itself, and where
-    /// the bytes are gone.
+    /// The sum that identifies the units it was made from. `None` if the driver links it or the bytes are gone.
     pub fn sum(&self) -> Option<u64> {
         let Bytes::Whole(piece) = &self.bytes else { return None };
         *self.sum.get_or_init(|| piece.bytes().map(|bytes| sum::of_image(&bytes)))
     }
 
-    /// The IR of `mneme-cc` in the image itself. Read at the first use.
+    /// The IR that `mneme-cc` stored in the image itself, read at the first use.
     pub fn units(&self) -> &[IrUnit] {
         let read =
             |bytes: Arc<Vec<u8>>| -> Vec<IrUnit> { ir_inside::units(&bytes).into_iter().map(IrUnit::new).collect() };
         self.units.get_or_init(|| self.bytes().map(read).unwrap_or_default())
     }
 
-    /// The bytes; `None` where the object that they were in is gone, or another is in its place.
+    /// The bytes. `None` if the object that contained them is gone or has been replaced.
     pub fn bytes(&self) -> Option<Arc<Vec<u8>>> {
         match &self.bytes {
             Bytes::Whole(Piece::Copied(bytes)) => {
                 last_read::remember_whole(self.checksum()?, bytes);
                 Some(bytes.clone())
             }
-            // Kernels are met one after the other, and most are in one image.
+            // Kernels come one after the other, and most are in one image.
             Bytes::Whole(piece) => last_read::whole(self.checksum()?, || piece.bytes().map(Cow::into_owned)),
             Bytes::Linked(parts, linked) => {
                 let is_same = || sum_of_parts(parts) == Some(self.identity());
@@ -197,15 +197,15 @@ fn sum_of_parts(parts: &[Piece]) -> Option<u64> {
     Some(hash.finish())
 }
 
-/// Reads memory of this process that may be unmapped, by way of the kernel, which says so instead of raising a signal.
+/// Reads memory of this process that may be unmapped. The system call fails instead of raising a signal.
 fn read_own_memory(start: usize, size: usize) -> Option<Vec<u8>> {
     let mut bytes = vec![0u8; size];
     own_memory::read(start as u64, &mut bytes).then_some(bytes)
 }
 
-/// The fat binaries of relocatable code that a wrapper names beside its own, which is what of them was linked when the
-/// program was built: address and size of each. `fatbinary_section.h` calls such a wrapper version 2, and the last word
-/// of it an array of prelinked fat binaries, which ends with a null.
+/// The fat binaries of relocatable code that a wrapper lists beside its own, which contains the part that was linked
+/// when the program was built. Returns address and size of each. `fatbinary_section.h` calls such a wrapper version 2;
+/// its last word points to an array of prelinked fat binaries that ends with a null.
 ///
 /// # Safety
 /// The driver has just loaded the image.
@@ -230,8 +230,8 @@ unsafe fn prelinked(image: *const c_void) -> Vec<(usize, usize)> {
     found
 }
 
-/// Links fat binaries for the current context's device, as the driver does when it loads them. Parts without code for
-/// the device are left out: what needs them does not link.
+/// Links fat binaries for the current context's device, as the driver does when it loads them. Leaves out parts without
+/// code for the device; if they are needed, linking fails.
 fn link(parts: &[Piece]) -> Option<Vec<u8>> {
     let _mode = CaptureMode::relaxed();
     let mut linker = std::ptr::null_mut();
@@ -259,16 +259,16 @@ fn link(parts: &[Piece]) -> Option<Vec<u8>> {
             )
         };
         if status != Status::SUCCESS {
-            debug!("a part of relocatable code is not linked (CUDA error {status})");
+            debug!("cannot link a part of relocatable code (CUDA error {status})");
         }
     }
     let (mut cubin, mut size) = (std::ptr::null_mut(), 0);
-    // SAFETY: valid places; what the driver gives lives as long as the linker, and is copied.
+    // SAFETY: valid places; the result lives as long as the linker, and is copied.
     let linked = unsafe {
         match driver::cuLinkComplete(linker, &mut cubin, &mut size) {
             Status::SUCCESS => Some(std::slice::from_raw_parts(cubin.cast::<u8>(), size).to_vec()),
             status => {
-                debug!("relocatable code is not linked (CUDA error {status})");
+                debug!("cannot link relocatable code (CUDA error {status})");
                 None
             }
         }
@@ -318,13 +318,13 @@ mod tests {
         assert_eq!(first.identity(), load(&text(0)).identity());
         assert_eq!((first.bytes().unwrap().len(), first.checksum()), (buffer.len() - 1, Some(first.identity())));
 
-        // Another object's image, where the first was.
+        // Another object's image at the address of the first.
         let mut place = text(0);
         let image = in_constant_memory(place.as_ptr(), place.len());
         let identity = image.identity();
         assert!(image.bytes().is_some());
         place.copy_from_slice(&text(1));
-        // What was read last is kept.
+        // The image that was read last is kept.
         let other = text(2);
         assert!(in_constant_memory(other.as_ptr(), other.len()).bytes().is_some());
         assert!(image.bytes().is_none() && image.identity() == identity);
@@ -344,7 +344,7 @@ mod tests {
         assert!(!in_constant_memory(image.as_ptr(), 8).is_in_file(Path::new("/nowhere")));
     }
 
-    /// What clang makes of a HIP program.
+    /// The output of clang for a HIP program.
     #[test]
     fn a_bundle_is_found_by_the_wrapper_of_its_program() {
         let id = b"hipv4-amdgcn-amd-amdhsa--gfx90a";
@@ -360,7 +360,7 @@ mod tests {
         assert_eq!(*loaded.bytes().unwrap(), image);
     }
 
-    /// What nvcc makes of relocatable code that is PTX only: an empty fat binary, and a list of those to be linked.
+    /// The output of nvcc for relocatable code that is PTX only: an empty fat binary, and a list of those to be linked.
     #[test]
     fn relocatable_code_is_found_by_the_wrapper_of_its_program() {
         let container = |bytes: u64| {

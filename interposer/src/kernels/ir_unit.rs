@@ -1,4 +1,4 @@
-//! A unit of IR, which the kernels of an image share.
+//! A unit of IR, shared by the kernels of an image.
 
 use std::borrow::Borrow;
 use std::ops::Deref;
@@ -13,7 +13,7 @@ use mneme_core::recording::publication::CodeFiles;
 pub const CONSTANT_SPACE: u32 = 4;
 pub const GLOBAL_SPACE: u32 = 1;
 
-/// A unit, with what is found out about it once for all its kernels.
+/// A unit, with properties that are computed once for all its kernels.
 #[derive(Clone)]
 pub struct IrUnit(Arc<Shared>);
 
@@ -21,7 +21,7 @@ struct Shared {
     unit: Unit<'static>,
     checksum: OnceLock<Option<u64>>,
     variables: OnceLock<Vec<String>>,
-    /// A file of the recording that has its bitcode.
+    /// A file of the recording that contains its bitcode.
     file: Mutex<Option<String>>,
 }
 
@@ -31,12 +31,12 @@ impl IrUnit {
         Self(Arc::new(Shared { unit: unit.into_owned(), checksum, variables, file }))
     }
 
-    /// XXH3-64 of its bitcode; `None` if that is damaged.
+    /// XXH3-64 of its bitcode, or `None` if that is damaged.
     pub fn checksum(&self) -> Option<u64> {
         *self.0.checksum.get_or_init(|| self.bitcode().ok().map(|bitcode| checksum(&bitcode)))
     }
 
-    /// Names of the device variables that it defines.
+    /// The names of the device variables that it defines.
     pub fn variables(&self) -> &[String] {
         self.0.variables.get_or_init(|| {
             let is_on_device = |info: &VariableInfo| matches!(info.space, GLOBAL_SPACE | CONSTANT_SPACE);
@@ -48,7 +48,7 @@ impl IrUnit {
         })
     }
 
-    /// Adds its bitcode to a recording under a name; the bytes written. Kernels of one unit share a file.
+    /// Adds its bitcode to a recording under a name. Kernels of one unit share a file. Returns the bytes written.
     pub fn add_to(&self, files: &mut CodeFiles<'_>, name: &str) -> Result<u64, RecordingError> {
         let mut file = self.0.file.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = &*file

@@ -1,4 +1,4 @@
-//! A kernel, and the function handles by which it is launched.
+//! A kernel, and the function handles that launch it.
 
 use std::ffi::CString;
 use std::sync::Arc;
@@ -19,19 +19,19 @@ use crate::process::winners;
 
 const MAX_DYNAMIC_SHARED: u32 = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES as u32;
 
-/// A kernel of an object (or of an image that the application made itself).
+/// A kernel of an object, or of an image that the application made itself.
 pub struct Kernel {
-    /// Mangled.
+    /// The mangled name.
     pub name: String,
     pub demangled: String,
     pub progress: KernelProgress,
-    /// Function handles that are known of it.
+    /// How many function handles are known.
     handles: AtomicUsize,
 }
 
 impl Kernel {
     pub fn new(name: String) -> Self {
-        // The demangler calls itself as deeply as names are nested.
+        // The demangler recurses as deeply as names are nested, so it needs a large stack.
         Self {
             demangled: on_own_stack(|| demangle(&name)),
             name,
@@ -45,7 +45,7 @@ impl Kernel {
         self.handles.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes that a function handle is gone; with the last one go the files of its code.
+    /// Notes that a function handle is gone. The last one takes the files of its code with it.
     pub fn remove_handle(&self) {
         if self.handles.fetch_sub(1, Ordering::Relaxed) == 1
             && let Some(Ok(code)) = self.progress.code.get()
@@ -54,7 +54,7 @@ impl Kernel {
         }
     }
 
-    /// Whether nothing can launch it any more, and nothing is to be said of it.
+    /// Whether it cannot be launched any more and has no entry in the summary.
     pub fn is_forgotten(&self) -> bool {
         self.handles.load(Ordering::Relaxed) == 0 && !self.is_launched()
     }
@@ -64,7 +64,7 @@ impl Kernel {
         self.progress.launches.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether the user wants it recorded, or replaced, by this process.
+    /// Whether the user wants this process to record or replace it.
     pub fn is_selected(&self) -> bool {
         let selects = |settings: &RecorderSettings| match settings.mode {
             RecorderMode::Apply => {
@@ -77,9 +77,9 @@ impl Kernel {
     }
 }
 
-/// A name as the source has it. Kernels of the same name that are private to several files differ in brackets.
+/// A name as in the source. Private kernels of the same name in several files get the unit in brackets.
 pub fn demangle(name: &str) -> String {
-    // Others than mangled ones may be the code of a type: `i` is none for `int`.
+    // Only names with `_Z`: others may be the code of a type, such as `i` for `int`.
     let mangled = Some(symbol::without_unit(name)).filter(|name| name.starts_with("_Z"));
     let demangled =
         mangled.and_then(|name| cpp_demangle::Symbol::new(name).ok()).and_then(|symbol| symbol.demangle().ok());
@@ -90,23 +90,23 @@ pub fn demangle(name: &str) -> String {
     }
 }
 
-/// What a driver handle was loaded from.
+/// The driver handle that owns code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CodeOwner {
     Library(usize),
     Module(usize),
-    /// Code that a HIP program registers before `main`, by the handle that the library gives out.
+    /// Code that a HIP program registers before `main`, by the handle that the library returned.
     Binary(usize),
 }
 
 impl CodeOwner {
-    /// Whether a variable is managed memory behind a pointer on the device, whose place HIP does not tell.
+    /// Whether a variable is managed memory behind a pointer on the device. HIP does not report the address of these.
     pub fn is_managed(self, name: &str) -> bool {
         let Self::Binary(binary) = self else { return false };
         registered::variable(binary, name).is_some_and(|found| found.managed.is_some())
     }
 
-    /// Where a device variable is: its address and size in bytes, if the loaded code has it.
+    /// The address and size in bytes of a device variable, if the loaded code has it.
     pub fn variable(self, name: &str) -> Option<(u64, u64)> {
         if let Self::Binary(binary) = self {
             let RegisteredVariable { host, .. } = registered::variable(binary, name)?;
@@ -114,7 +114,7 @@ impl CodeOwner {
         }
         let name = CString::new(name).ok()?;
         let (mut address, mut bytes) = (0, 0);
-        // SAFETY: valid places and name; the handle is alive, a launch of its function is under way.
+        // SAFETY: valid places and name; the handle is alive while a launch of its function is in progress.
         let status = unsafe {
             match self {
                 Self::Library(library) => {
@@ -138,7 +138,7 @@ impl CodeOwner {
 pub struct FunctionHandle {
     pub kernel: Arc<Kernel>,
     pub home: CodeOwner,
-    /// It is a `CUkernel`.
+    /// Whether the handle is a `CUkernel`.
     pub context_free: bool,
 }
 
@@ -149,7 +149,7 @@ impl FunctionHandle {
     /// The handle is this function's, and alive.
     pub unsafe fn attribute(&self, function: CUfunction, attribute: u32, device: CUdevice) -> Option<i32> {
         let mut value = 0;
-        // SAFETY: a valid place; the caller's promise, and each kind of handle goes to its own function.
+        // SAFETY: a valid place; the caller's promise; each kind of handle goes to its own function.
         let status = unsafe {
             if self.context_free {
                 driver::cuKernelGetAttribute(&mut value, attribute, function as CUkernel, device)
@@ -160,9 +160,9 @@ impl FunctionHandle {
         (status == Status::SUCCESS).then_some(value)
     }
 
-    /// Launch attributes with what belongs to the function.
+    /// The attributes of a launch, including those that belong to the function.
     pub fn launch_attributes(&self, request: &LaunchRequest, device: CUdevice) -> LaunchAttributes {
-        // SAFETY: the handle of a launch that is under way.
+        // SAFETY: the handle of a launch in progress.
         let limit = unsafe { self.attribute(request.function, MAX_DYNAMIC_SHARED, device) };
         let raised = limit.and_then(|limit| u32::try_from(limit).ok()).filter(|limit| *limit > DEFAULT_DYNAMIC_SHARED);
         LaunchAttributes { max_dynamic_shared: raised, ..request.launch.attributes }

@@ -4,12 +4,12 @@ use mneme_core::launch::{Dim3, Launch};
 
 use super::request::LaunchArguments;
 
-/// What a launch is like, its arguments aside.
+/// The properties of a launch except its arguments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LaunchShape {
     grid: Dim3,
     block: Dim3,
-    /// Dynamic, bytes.
+    /// Dynamic shared memory, bytes.
     shared: u32,
     cluster: Option<Dim3>,
 }
@@ -20,15 +20,15 @@ impl LaunchShape {
         Self { grid: launch.grid, block: launch.block, shared: launch.shared_mem, cluster: launch.attributes.cluster }
     }
 
-    /// In the order in which the identity of a launch has them.
+    /// The numbers in the order of the dynamic hash.
     pub fn numbers(&self) -> impl Iterator<Item = u32> {
         let extents = self.grid.as_array().into_iter().chain(self.block.as_array());
         extents.chain([self.shared]).chain(self.cluster.into_iter().flat_map(|cluster| cluster.as_array()))
     }
 }
 
-/// What the launches of an instance have in common: compared value by value, which is cheaper than hashing, and all in
-/// one place, because what the driver does in between leaves little of ours in the processor's caches.
+/// The values that the launches of an instance share. Comparing them is cheaper than hashing. They are stored together,
+/// because by the next launch the driver has evicted most of the recorder's data from the processor's caches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Key {
     pub shape: LaunchShape,
@@ -39,7 +39,7 @@ pub struct Key {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Known {
     pub index: u32,
-    /// In the parameter buffer, bytes.
+    /// The offset in the parameter buffer, bytes.
     pub offset: u32,
     pub value: ArgumentValue,
 }
@@ -49,7 +49,7 @@ pub enum ArgumentValue {
     Four([u8; 4]),
     Eight([u8; 8]),
     Other(Box<[u8]>),
-    /// Of unknown type: any address.
+    /// An argument of unknown type that looks like an address: any address matches.
     Address,
 }
 
@@ -77,7 +77,7 @@ impl ArgumentValue {
         }
     }
 
-    /// Bytes.
+    /// The size in bytes.
     fn size(&self) -> usize {
         match self {
             Self::Four(_) => 4,
@@ -88,10 +88,10 @@ impl ArgumentValue {
 }
 
 impl Key {
-    /// Whether a launch under way has this identity.
+    /// Whether a launch in progress has this identity.
     ///
     /// # Safety
-    /// The arguments must be those of a launch of the key's kernel that is under way.
+    /// The arguments must be those of a launch in progress of the key's kernel.
     #[inline]
     pub unsafe fn is_of(&self, launch: &Launch, arguments: &LaunchArguments) -> bool {
         if self.shape != LaunchShape::of(launch) {
@@ -103,15 +103,15 @@ impl Key {
             // SAFETY: the kernel has a parameter of this size there.
             places
                 .and_then(|places| unsafe { places.of(known.index, known.offset, known.value.size()) })
-                // SAFETY: it is where the argument starts.
+                // SAFETY: the argument starts there.
                 .is_some_and(|start| unsafe { known.value.is_at(start) })
         };
         self.arguments.iter().all(is_same)
     }
 }
 
-/// Whether an argument of unknown type may be a pointer: eight bytes in the range of addresses, where no double but the
-/// smallest and no usual size is.
+/// Whether an argument of unknown type may be a pointer: eight bytes in the range of addresses, which excludes all but
+/// the smallest doubles and all usual sizes.
 pub fn may_be_address(bytes: &[u8]) -> bool {
     <[u8; 8]>::try_from(bytes).is_ok_and(|bytes| (1 << 32..1 << 49).contains(&u64::from_le_bytes(bytes)))
 }

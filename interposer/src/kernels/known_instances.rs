@@ -1,4 +1,4 @@
-//! The instances of one kernel that the recording folder has from other processes.
+//! The instances of one kernel that other processes have written to the recording folder.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -6,14 +6,14 @@ use std::path::Path;
 use mneme_core::recording::database::KernelRecord;
 use mneme_core::recording::manifest::Moment;
 
-/// Those of one kernel, by dynamic hash. The database is read when it may name an instance that it did not name before,
-/// and not for each launch: it has thousands.
+/// Instances of one kernel, by dynamic hash. The database lists thousands, so it is read only if it may contain a new
+/// one, not for each launch.
 #[derive(Default)]
 pub struct KnownInstances {
     read: Option<HashSet<u64>>,
 }
 
-/// The name of a manifest, of an instance that takes the place of an earlier one.
+/// The name of a manifest of an instance that replaces an earlier one.
 pub fn further_manifest(moment: Moment, static_hash: u64, dynamic_hash: u64) -> String {
     manifest(moment, static_hash, dynamic_hash).replace(".mneme", ".further.mneme")
 }
@@ -36,7 +36,7 @@ impl KnownInstances {
             names.into_keys().filter_map(|name| name.parse().ok()).collect::<HashSet<u64>>()
         };
         let known = self.read.get_or_insert_with(read);
-        // Another process has added it since, or was killed before it did: the database says.
+        // Another process has added it since, or was killed before it could; only the database tells.
         if !known.contains(&dynamic_hash) && folder.join(manifest(Moment::Prologue, static_hash, dynamic_hash)).exists()
         {
             *known = read();

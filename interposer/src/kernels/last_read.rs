@@ -1,6 +1,6 @@
-//! A cache of the last images that code was looked for in.
+//! A cache of the images that were last searched for code.
 //!
-//! Kernels of a program are met one after the other, and most are in one image: it is unpacked and read once.
+//! Kernels of a program come one after the other, and most are in one image, which is then unpacked and parsed once.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
@@ -11,15 +11,16 @@ use mneme_core::image::fatbin::FatbinEntry;
 use mneme_core::image::ptx::{self, PtxModule};
 use self_cell::self_cell;
 
-/// Images that are kept: machine code and PTX of a few.
+/// How many images are kept: machine code and PTX of a few.
 const KEPT: usize = 8;
-/// Bytes of all that are kept. One image of thousands of kernels has more than 8 MiB, and takes 10 ms to be read.
+/// The size limit of all kept images, bytes. One image with thousands of kernels has more than 8 MiB and takes 10 ms to
+/// parse.
 const MOST: usize = 64 << 20;
-/// Bytes of the image that they are in.
+/// The size limit of the whole image that contains them, bytes.
 const MOST_WHOLE: usize = 64 << 20;
 
 self_cell!(
-    /// PTX, split.
+    /// PTX, split into its parts.
     struct SplitText {
         owner: Arc<Vec<u8>>,
         #[covariant]
@@ -27,14 +28,14 @@ self_cell!(
     }
 );
 
-/// Code for one architecture, read.
+/// Parsed code for one architecture.
 pub struct CodeImage {
-    /// As it is stored, where that is compressed.
+    /// The stored form, if it is compressed.
     stored: Option<Box<[u8]>>,
     /// Without the zeros behind PTX.
     pub bytes: Arc<Vec<u8>>,
     form: Form,
-    /// The whole image that it was read from, if that is one of [`whole`], and the address there.
+    /// The whole image that it was read from, if that is one of [`whole`], and its address there.
     origin: (Weak<Vec<u8>>, usize),
 }
 
@@ -58,29 +59,29 @@ impl CodeImage {
         Self { stored: stored.map(Into::into), bytes, form, origin: (whole_around(from), from.as_ptr().addr()) }
     }
 
-    /// Whether it was read from there, which is quicker to tell than whether the bytes are the same.
+    /// Whether it was read from this address, which is quicker to check than equality.
     fn is_from(&self, bytes: &[u8]) -> bool {
         self.origin.1 == bytes.as_ptr().addr() && self.origin.0.strong_count() > 0
     }
 
-    /// Its parts, if it is PTX.
+    /// The parts of PTX.
     pub fn ptx(&self) -> Option<&PtxModule<'_>> {
         if let Form::Ptx(split) = &self.form { Some(split.borrow_dependent()) } else { None }
     }
 
-    /// What it holds, if it is machine code of NVIDIA's.
+    /// The contents of NVIDIA's machine code.
     pub fn cubin(&self) -> Option<&Cubin> {
         if let Form::MachineCode(cubin) = &self.form { Some(cubin) } else { None }
     }
 }
 
-/// PTX without the zeros behind it; other code as it is.
+/// Removes the zeros behind PTX. Other code is unchanged.
 fn without_zeros(bytes: &[u8]) -> &[u8] {
     let zeros = if ptx::is_ptx(bytes) { bytes.iter().rev().take_while(|byte| **byte == 0).count() } else { 0 };
     &bytes[..bytes.len() - zeros]
 }
 
-/// PTX or machine code by itself.
+/// The image of PTX or machine code.
 pub fn image(bytes: &[u8]) -> Arc<CodeImage> {
     let bytes = without_zeros(bytes);
     let is_it = |known: &CodeImage| {
@@ -89,7 +90,7 @@ pub fn image(bytes: &[u8]) -> Arc<CodeImage> {
     known_or_read(is_it, || Some(CodeImage::read(bytes.to_vec(), bytes, None))).expect("all bytes can be read")
 }
 
-/// What an entry of a fat binary holds; `None` where it is damaged.
+/// The image in an entry of a fat binary, or `None` if the entry is damaged.
 pub fn entry(entry: &FatbinEntry<'_>) -> Option<Arc<CodeImage>> {
     if !entry.is_compressed() {
         return Some(image(&entry.contents()?));
@@ -102,13 +103,13 @@ pub fn entry(entry: &FatbinEntry<'_>) -> Option<Arc<CodeImage>> {
     known_or_read(is_it, || Some(CodeImage::read(entry.contents()?.into_owned(), stored, Some(stored))))
 }
 
-/// The image that `is_it` of the last ones, else what `read` comes to. Does not wait for another thread, which may be
-/// one of before a fork.
+/// The cached image that `is_it` accepts, else the result of `read`. Does not wait for another thread, because after a
+/// fork that thread may not exist.
 fn known_or_read(
     is_it: impl Fn(&CodeImage) -> bool,
     read: impl FnOnce() -> Option<CodeImage>,
 ) -> Option<Arc<CodeImage>> {
-    /// Newest first.
+    /// The newest comes first.
     static LAST: Mutex<VecDeque<Arc<CodeImage>>> = Mutex::new(VecDeque::new());
     let mut last = match LAST.try_lock() {
         Ok(last) => Some(last),
@@ -125,8 +126,7 @@ fn known_or_read(
     Some(found)
 }
 
-/// Puts an image before the others, and drops those at the end that are too many, or have with it more than `most`
-/// bytes.
+/// Puts an image in front, and drops the last ones beyond [`KEPT`] images or `most` bytes.
 fn keep(last: &mut VecDeque<Arc<CodeImage>>, image: &Arc<CodeImage>, most: usize) {
     if image.bytes.len() > most {
         return;
@@ -162,7 +162,7 @@ pub fn remember_whole(checksum: u64, bytes: &Arc<Vec<u8>>) {
     }
 }
 
-/// The whole image that these bytes are part of.
+/// The whole image that contains these bytes.
 fn whole_around(bytes: &[u8]) -> Weak<Vec<u8>> {
     let last = last_whole();
     let whole = last.as_deref().and_then(Option::as_ref).map(|(_, whole)| whole);
@@ -170,8 +170,8 @@ fn whole_around(bytes: &[u8]) -> Weak<Vec<u8>> {
     whole.filter(holds).map(Arc::downgrade).unwrap_or_default()
 }
 
-/// The whole image with this checksum, which was read last, else what `read` gives if it has that checksum. Does not
-/// wait for another thread.
+/// The whole image that was read last if it has this checksum, else the result of `read` if that has it. Does not wait
+/// for another thread.
 pub fn whole(checksum: u64, read: impl FnOnce() -> Option<Vec<u8>>) -> Option<Arc<Vec<u8>>> {
     let mut last = last_whole();
     if let Some((_, bytes)) = last.as_deref().and_then(Option::as_ref).filter(|(known, _)| *known == checksum) {
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn an_image_is_read_once() {
-        // Other tests read images meanwhile, which may push it out.
+        // Other tests read images at the same time, which may evict it.
         let is_kept = || {
             let first = image(&text("first"));
             assert_eq!(first.ptx().unwrap().kernels().collect::<Vec<_>>(), ["first"]);
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn a_part_of_a_whole_image_is_known_by_its_place_as_long_as_that_is_there() {
         let of = |first: &str, second: &str| Arc::new([text(first), text(second)].concat());
-        // Other tests read whole images meanwhile.
+        // Other tests read whole images at the same time.
         let is_known = || {
             let image = of("one", "other");
             let sum = hash::checksum(&image);

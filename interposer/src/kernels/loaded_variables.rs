@@ -1,4 +1,4 @@
-//! Device variables of the code that has been launched, which kernels can reach by addresses in memory.
+//! The device variables of launched code, which kernels can reach by addresses in memory.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -7,18 +7,18 @@ use super::handles;
 use super::kernel::{CodeOwner, Kernel};
 use super::registered;
 
-/// A variable where it lies for the current context.
+/// A variable at its address in the current context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoadedVariable {
     pub address: u64,
     /// Bytes.
     pub size: u64,
-    /// Managed memory, which the host reads and writes at the same address.
+    /// Managed memory, which the host accesses at the same address.
     pub is_managed: bool,
 }
 
-/// The variables of all code of which a kernel has been launched, by address. Variables that the vendor does not tell
-/// by name (those that are private to a file) are not among them.
+/// The variables of all code with a launched kernel, by address. Leaves out variables that the vendor does not find by
+/// name (those private to a file).
 pub fn all() -> Vec<LoadedVariable> {
     let mut found = BTreeMap::new();
     let of_kernel = |kernel: &Kernel| {
@@ -41,14 +41,14 @@ pub fn all() -> Vec<LoadedVariable> {
     found.into_values().collect()
 }
 
-/// Managed memory of HIP's: where the program's own pointer leads.
+/// Managed memory of HIP, to which the program's own pointer leads.
 fn managed((pointer, size): (usize, u64)) -> Option<LoadedVariable> {
-    // SAFETY: a variable of the program, which has registered it and is loaded.
+    // SAFETY: a registered variable of the loaded program.
     let address = unsafe { (pointer as *const *const c_void).read_volatile() } as u64;
     (address != 0 && size > 0).then_some(LoadedVariable { address, size, is_managed: true })
 }
 
-/// Names on the device: of the IR that comes with the code, and of what its kernels are known to use.
+/// The names on the device: those in the IR that comes with the code, and those that its kernels use.
 fn names(home: CodeOwner, of_kernels: Vec<String>) -> Vec<String> {
     let mut names = of_kernels;
     if let CodeOwner::Binary(binary) = home {

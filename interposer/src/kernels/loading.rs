@@ -15,7 +15,7 @@ use super::origin::CodeOrigin;
 use super::registered::{self, RegisteredVariable};
 use crate::driver::{CUfunction, CUkernel, CUlibrary, CUmodule, Status, hip};
 
-/// Where an image was loaded from: the ELF object that holds it (or the structure that points to it), and the image.
+/// The origin of an image: the ELF object that contains it (or the structure that points to it), and the image.
 fn origin_of(image: *const c_void) -> CodeOrigin {
     let objects = loaded_objects();
     let holding =
@@ -23,7 +23,7 @@ fn origin_of(image: *const c_void) -> CodeOrigin {
     // SAFETY: the driver has just loaded the image.
     let data = unsafe { in_memory::contents(image.cast()) };
     let object = holding(image as usize).or_else(|| holding(data? as usize)).map(|object| {
-        // Now, because the application may change its folder before the file is read.
+        // Made absolute now, because the application may change its folder before the file is read.
         let path = std::path::absolute(&object.path).unwrap_or_else(|_| object.path.clone());
         handles::object(path)
     });
@@ -35,7 +35,8 @@ fn origin_of(image: *const c_void) -> CodeOrigin {
 fn loaded(home: CodeOwner, image: *const c_void) {
     let origin = if image.is_null() { CodeOrigin::default() } else { origin_of(image) };
     if let (CodeOwner::Module(_), Some(image)) = (home, &origin.image) {
-        // The driver has just read all of it, which it puts off with a library.
+        // For a module the driver has just read the whole image. For a library it has not, so the identity is computed
+        // later.
         image.identity();
     }
     handles::note(home, origin);
@@ -174,7 +175,7 @@ pub unsafe fn library_kernel(
     status
 }
 
-/// HIP's function handles do not tell their names, so that these are noted while they are known.
+/// Notes the names of a library's kernels now, because HIP's function handles do not reveal them later.
 ///
 /// # Safety
 /// The arguments are those of `hipLibraryEnumerateKernels`.
@@ -188,9 +189,9 @@ pub unsafe fn kernels_of_library(
     if status == Status::SUCCESS && !kernels.is_null() {
         // SAFETY: the vendor has just looked into this library.
         let count = count.min(unsafe { hip::kernels_in(library) }) as usize;
-        // SAFETY: the vendor has just written as many as there are, and as the application has room for.
+        // SAFETY: the vendor has just written the smaller of the library's count and the application's.
         for kernel in unsafe { std::slice::from_raw_parts(kernels, count) } {
-            // SAFETY: the vendor has just given it out.
+            // SAFETY: the vendor has just returned it.
             if let Some(name) = text(unsafe { hip::name_of(*kernel) }) {
                 handles::add_function(*kernel as usize, name, CodeOwner::Library(library as usize), true);
             }
@@ -232,14 +233,14 @@ pub unsafe fn function_of_symbol(
     function: *mut CUfunction,
     symbol: *const c_void,
 ) -> Status {
-    // SAFETY: what is launched by its host's address is known by that.
+    // SAFETY: a kernel that is launched by the address of its host function is known by that address.
     unsafe { kernel_function(call, function, symbol.cast_mut().cast()) }
 }
 
-/// Notes code that a HIP program has registered, by the handle that the library has given it.
+/// Notes code that a HIP program has registered, by the handle that the library returned.
 ///
 /// # Safety
-/// The library has just taken this wrapper.
+/// The library has just accepted this wrapper.
 pub unsafe fn register_binary(handle: *mut *mut c_void, wrapper: *const FatBinaryWrapper) {
     if !handle.is_null() {
         registered::forget(handle as usize);
@@ -253,14 +254,14 @@ pub fn forget_binary(handle: *mut *mut c_void) {
     registered::forget(handle as usize);
 }
 
-/// Notes a kernel of registered code, which is launched by an address of the host's.
+/// Notes a kernel of registered code, which is launched by an address on the host.
 pub fn register_function(handle: *mut *mut c_void, host: *const c_void, name: *const c_char) {
     if let Some(name) = text(name) {
         handles::add_function(host as usize, name, CodeOwner::Binary(handle as usize), false);
     }
 }
 
-/// Notes a variable of registered code, and its bytes where it is managed.
+/// Notes a variable of registered code, and its size in bytes if it is managed.
 pub fn register_variable(handle: *mut *mut c_void, host: *mut c_void, name: *const c_char, managed: Option<u64>) {
     if let Some(name) = text(name) {
         registered::note(handle as usize, name, RegisteredVariable { host: host as usize, managed });

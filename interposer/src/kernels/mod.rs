@@ -1,4 +1,4 @@
-//! Kernels: from the handle that is launched to the code that is recorded, and what was done about it.
+//! Kernels: from the launched handle to the recorded code, and the progress of recording each.
 
 pub mod code;
 pub mod files;

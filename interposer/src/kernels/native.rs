@@ -1,4 +1,4 @@
-//! Code in the image that was loaded: IR of other compilers, PTX, machine code.
+//! Extracts code from the loaded image: IR of other compilers, PTX, machine code.
 
 use std::sync::Arc;
 
@@ -9,43 +9,43 @@ use mneme_core::recording::CodeKind;
 
 use super::last_read::{self, CodeImage};
 
-/// What an image says of a kernel.
+/// A kernel as its image describes it.
 #[derive(Debug, Default)]
 pub struct NativeCode {
     /// Offset in the parameter buffer and size, bytes.
     pub parameters: Vec<(u32, u32)>,
-    /// Device variables that the kernel may use: name, and whether it is constant.
+    /// Device variables that the kernel may use: the name, and whether it is constant.
     pub variables: Vec<(String, bool)>,
-    /// Functions that the image does not define, and [`ir_section::TEXTURE`] where it uses textures or surfaces.
+    /// Functions that the image does not define, and [`ir_section::TEXTURE`] if it uses textures or surfaces.
     pub undefined: Vec<String>,
-    /// Why the code cannot be replayed from the image (its IR could be).
+    /// Why the code cannot be replayed from the image (its IR may be replayable).
     pub refusal: Option<String>,
-    /// It calls through pointers. Those that the kernel itself computes are right in a replay, those that it finds in
-    /// memory are not, and the code does not tell them apart: a replay does.
+    /// It calls through pointers. In a replay, pointers that the kernel computes are right and those that it reads from
+    /// memory are wrong. The code does not show which kind it uses; a replay does.
     pub calls_pointers: bool,
-    /// LLVM modules, where a compiler has put them there.
+    /// LLVM modules that a compiler has embedded.
     pub bitcode: Option<(embedded::IrProducer, Vec<Vec<u8>>)>,
-    /// PTX that the code was made from, else the machine code.
+    /// The PTX that the code was made from, else the machine code.
     pub code: Option<(CodeKind, Arc<Vec<u8>>)>,
-    /// What the driver was given to run: machine code where the image has some for the device, then PTX, which may be
-    /// for another architecture.
+    /// The code that the driver received: machine code if the image has some for the device, then PTX, which may be for
+    /// another architecture.
     pub original: Vec<(CodeKind, Arc<Vec<u8>>)>,
-    /// E.g. "sm_90", "gfx90a".
+    /// For example "sm_90" or "gfx90a".
     pub arch: String,
-    /// Of IR for it.
+    /// The triple of IR for it.
     pub triple: &'static str,
 }
 
 /// The triples of IR for NVIDIA's and AMD's GPUs.
 const NVIDIA: &str = "nvptx64-nvidia-cuda";
 const AMD: &str = "amdgcn-amd-amdhsa";
-/// The hidden argument of kernels that allocate memory, as metadata of code objects call it.
+/// The hidden argument of kernels that allocate memory, as the metadata of code objects names it.
 const DEVICE_HEAP: &str = "hidden_heap_v1";
-/// How the names of variables begin that clang puts into every HIP program.
+/// The prefix of variables that clang adds to every HIP program.
 const UNIT_NAME: &str = "__hip_cuid_";
 
 impl NativeCode {
-    /// Looks for a kernel in an image loaded on a device; `None` where the image does not define it for that device.
+    /// Looks for a kernel in an image loaded on a device. `None` if the image does not define it for that device.
     pub fn of(image: &[u8], kernel: &str, device: Option<&GpuArchitecture>) -> Option<Self> {
         if code_object::is_code_object(image) {
             return Self::of_code_object(image, kernel);
@@ -78,8 +78,8 @@ impl NativeCode {
                 let source = Self::of_ptx(&*last_read::entry(entry)?, kernel)?;
                 (source.parameters == found.parameters).then_some(source)
             };
-            // PTX for another architecture may be other code: `__CUDA_ARCH__` differs. It is kept beside the machine
-            // code.
+            // PTX for another architecture may be different code, because `__CUDA_ARCH__` differs. It is kept beside
+            // the machine code.
             let (own, others): (Vec<_>, Vec<_>) =
                 texts.into_iter().partition(|text| text.architecture == entry.architecture);
             let source = own.iter().find_map(of_text);
@@ -93,9 +93,9 @@ impl NativeCode {
         Self::in_text(&entries, kernel, device)
     }
 
-    /// Machine code with the PTX that it was made from, which is recorded in its place.
+    /// Adds the PTX from which the machine code was made. The recording then contains the PTX.
     fn made_from(mut self, source: Self) -> Self {
-        // Not what the assembler has dropped.
+        // Variables that the assembler has dropped are left out.
         let kept = |name: &String| self.variables.iter().any(|(known, _)| known == name);
         self.variables = source.variables.into_iter().filter(|(name, _)| kept(name)).collect();
         (self.undefined, self.refusal, self.code) = (source.undefined, source.refusal, source.code);
@@ -104,19 +104,19 @@ impl NativeCode {
         self
     }
 
-    /// Machine code with what Triton's cache has of it, if Triton has made it.
+    /// Adds the stages from Triton's cache, if Triton has made the machine code.
     fn with_stages_of_triton(self, image: &[u8], kernel: &str) -> Self {
         let Some(stages) = triton_cache::stages(image, kernel) else { return self };
         let source = Self::of_ptx(&last_read::image(&stages.ptx), kernel);
         let Some(source) = source.filter(|source| source.parameters == self.parameters) else { return self };
-        // The cubin's does not say "sm_90a", which its PTX may need.
+        // The cubin's architecture lacks the suffix of "sm_90a", which its PTX may need.
         let arch = source.arch.clone();
         let mut found = Self { arch, ..self.made_from(source) };
         found.original.extend(stages.llir.map(|text| (CodeKind::Llir, Arc::new(text))));
         found
     }
 
-    /// The PTX of an image, for a device that runs no machine code of GPUs.
+    /// The PTX of an image, for a device that does not run machine code of GPUs.
     pub fn of_text(image: &[u8], kernel: &str, device: Option<&GpuArchitecture>) -> Option<Self> {
         if ptx::is_ptx(image) {
             return Self::of_ptx(&last_read::image(image), kernel);
@@ -134,7 +134,7 @@ impl NativeCode {
         text.into_iter().filter_map(last_read::entry).find_map(|text| Self::of_ptx(&text, kernel))
     }
 
-    /// The code object of a bundle that is the device's: for the processor itself before one for its family.
+    /// The code object of a bundle for the device: one for its processor comes before one for its family.
     fn of_bundle(bundle: &[u8], kernel: &str, device: Option<&GpuArchitecture>) -> Option<Self> {
         let Some(GpuArchitecture::Amd(device)) = device else { return None };
         let entries = bundle::entries(bundle);
@@ -151,7 +151,7 @@ impl NativeCode {
         let object = code_object::parse(image)?;
         let found = object.kernels.iter().find(|found| found.name == kernel)?;
         let modules = modules_of_proteus(image, kernel, |name| object.kernels.iter().any(|known| known.name == name));
-        // The code does not tell which of the object's variables a kernel uses.
+        // The code does not show which of the object's variables a kernel uses.
         let holding = code_object::holding_addresses(image);
         let is_own = |name: &str| !name.starts_with(UNIT_NAME) && !embedded::is_foreign(name);
         let own = || object.variables.iter().filter(|variable| is_own(&variable.name));
@@ -239,8 +239,8 @@ impl NativeCode {
     }
 }
 
-/// Proteus's modules for a kernel in a code object: relocatable code has one for each kernel, which its section is
-/// named after, other code one for all of its translation unit.
+/// Proteus's modules for a kernel in a code object. Relocatable code has one for each kernel, in a section with the
+/// kernel's name; other code has one for the whole translation unit.
 fn modules_of_proteus(image: &[u8], kernel: &str, is_kernel: impl Fn(&str) -> bool) -> Vec<Vec<u8>> {
     let (named, others): (Vec<_>, Vec<_>) =
         embedded::in_code_object(image).into_iter().partition(|(section, _)| section.split('.').any(&is_kernel));
@@ -249,7 +249,7 @@ fn modules_of_proteus(image: &[u8], kernel: &str, is_kernel: impl Fn(&str) -> bo
     modules.into_iter().map(|(_, module)| module.to_vec()).collect()
 }
 
-/// Undefined functions with what stands for accesses to textures: IR from wherever is refused for that, too.
+/// Undefined functions, with a marker if the code accesses textures: then IR from any source is refused too.
 fn with_textures(mut undefined: Vec<String>, uses_textures: bool) -> Vec<String> {
     undefined.extend(uses_textures.then(|| ir_section::TEXTURE.to_owned()));
     undefined
@@ -257,7 +257,7 @@ fn with_textures(mut undefined: Vec<String>, uses_textures: bool) -> Vec<String>
 
 fn holds_addresses(name: &str) -> String {
     format!(
-        "its variable {name} holds addresses of its own module, which lies elsewhere in a replay without IR; build with mneme-cc"
+        "its variable {name} holds addresses in its module, which a replay without IR loads elsewhere; build with mneme-cc"
     )
 }
 
@@ -313,8 +313,8 @@ mod tests {
         assert!(NativeCode::of_text(b"", "k", None).is_none());
     }
 
-    /// What nvcc makes of `-gencode arch=compute_80,code=[compute_80] -gencode arch=compute_90,code=sm_90` and the
-    /// like.
+    /// The output of nvcc for options like `-gencode arch=compute_80,code=[compute_80] -gencode
+    /// arch=compute_90,code=sm_90`.
     #[test]
     fn text_for_another_architecture_is_kept_beside_machine_code() {
         let folder = tempfile::tempdir().unwrap();
@@ -343,7 +343,7 @@ mod tests {
             NativeCode::of(&std::fs::read(at("fat")).unwrap(), "k", Some(&nvidia())).unwrap()
         };
         let older = text(80, "k(.param .u64 a)");
-        // Of other parameters, of another kernel, and too new.
+        // One with other parameters, one of another kernel, and one that is too new.
         text(86, "k(.param .u32 a)");
         text(89, "other(.param .u64 a)");
         text(100, "k(.param .u64 a)");
@@ -352,14 +352,14 @@ mod tests {
         assert_eq!(kinds(&found), [CodeKind::Cubin, CodeKind::Ptx]);
         assert_eq!(*found.original[1].1, *older.trim_end_matches('\0').as_bytes());
         assert!(matches!(found.code, Some((CodeKind::Cubin, _))) && found.arch == "sm_90");
-        // PTX for the machine code's own architecture is what that was made from.
+        // PTX for the architecture of the machine code is its source.
         let found = container(&[80, 90]);
         assert_eq!(*found.original[1].1, *own.as_bytes());
         assert!(matches!(found.code, Some((CodeKind::Ptx, _))) && found.original.len() == 2);
         assert_eq!(kinds(&container(&[100])), [CodeKind::Cubin]);
     }
 
-    /// A section that names the kernel comes before one of the whole unit.
+    /// A section with the kernel's name comes before one of the whole unit.
     #[test]
     fn ir_of_proteus_is_the_kernel_s_or_the_unit_s() {
         let folder = tempfile::tempdir().unwrap();
@@ -392,7 +392,7 @@ mod tests {
         }
     }
 
-    /// The device's code object of a bundle, made by clang.
+    /// The code object of a bundle that fits the device, made by clang.
     #[test]
     fn a_kernel_in_a_bundle_is_that_of_the_processor() {
         let folder = tempfile::tempdir().unwrap();

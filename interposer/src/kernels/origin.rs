@@ -1,4 +1,4 @@
-//! The origin of a kernel: the object that its IR is in, and the image that it was loaded from.
+//! The origin of a kernel: the object that contains its IR, and the image that it was loaded from.
 
 use std::borrow::Borrow;
 use std::os::unix::fs::MetadataExt;
@@ -13,14 +13,14 @@ use super::images::LoadedImage;
 use super::ir_unit::IrUnit;
 use crate::process::log::warning;
 
-/// A loaded ELF object with device code in it.
+/// A loaded ELF object with device code.
 pub struct Object {
     path: PathBuf,
     version: Option<FileVersion>,
     units: OnceLock<Vec<IrUnit>>,
 }
 
-/// What changes when a file is written, or another comes to its place.
+/// Changes when a file is written or replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileVersion {
     device: u64,
@@ -49,7 +49,7 @@ impl Object {
         self.version == other.version
     }
 
-    /// Whether its file can still be read as it was.
+    /// Whether its file is still the same and readable.
     pub fn is_unchanged(&self) -> bool {
         self.version.is_some() && self.version == FileVersion::of(&self.path)
     }
@@ -58,13 +58,13 @@ impl Object {
         &self.path
     }
 
-    /// The records of its `.mneme.ir` section; empty where it has none, or its file has been replaced. Read at the
-    /// first use.
+    /// The records in its `.mneme.ir` section, read at the first use. Empty if it has no such section or its file has
+    /// been replaced.
     fn units(&self) -> &[IrUnit] {
         self.units.get_or_init(|| {
             let Ok(file) = MappedFile::open(&self.path) else { return Vec::new() };
             if !self.is_unchanged() {
-                warning!("{} has changed since it was loaded: its LLVM IR is not used", self.path.display());
+                warning!("{} has changed since it was loaded, so its LLVM IR is not used", self.path.display());
                 return Vec::new();
             }
             let section = file.section(ir_section::SECTION).unwrap_or_default();
@@ -73,23 +73,22 @@ impl Object {
     }
 }
 
-/// Where code was loaded from.
+/// The object and the image that code was loaded from.
 #[derive(Clone, Default)]
 pub struct CodeOrigin {
-    /// The object that the image is in; `None` for one that the application made itself.
+    /// The object that contains the image, or `None` if the application made the image itself.
     pub object: Option<Arc<Object>>,
-    /// `None` where it is no image that we know.
+    /// `None` if its format is unknown.
     pub image: Option<Arc<LoadedImage>>,
 }
 
 impl CodeOrigin {
-    /// The records of `mneme-cc` in the object that the image was made from; all of the object's where that is not
-    /// known.
+    /// The `mneme-cc` records of the object for this image, or all of the object's if the image's sum is unknown.
     pub fn units_of_object(&self) -> Vec<IrUnit> {
         let Some(object) = &self.object else { return Vec::new() };
         let sum = self.image.as_ref().and_then(|image| image.sum());
         let units = ir_section::of_image(object.units(), sum);
-        // Units that name images name this one, whatever file they are from.
+        // Units that list their images identify this one, so the file does not matter.
         let are_known = sum.is_some() && units.iter().all(|unit| !unit.table.images.is_empty());
         if are_known || self.object_if_unchanged().is_some() {
             units.into_iter().cloned().collect()
@@ -98,15 +97,15 @@ impl CodeOrigin {
         }
     }
 
-    /// The object that the image is in, if its file still has the image: a new version may have come to its path.
+    /// The object that contains the image, if its file still does: a new version may have replaced the file.
     pub fn object_if_unchanged(&self) -> Option<&Object> {
         let object = self.object.as_deref().filter(|object| object.is_unchanged())?;
         self.image.as_ref().is_none_or(|image| image.is_in_file(object.path())).then_some(object)
     }
 }
 
-/// The architecture whose IR stands for a kernel on a device: of NVIDIA's its own, else the newest that is not newer,
-/// else the newest; of AMD's its own, else its family's.
+/// Chooses the architecture whose IR represents a kernel on a device. For NVIDIA: the device's own, else the newest
+/// that is not newer, else the newest. For AMD: the device's own, else its family's.
 pub fn choose_arch<'a>(
     units: &[impl Borrow<Unit<'a>>],
     kernel: &str,
@@ -138,10 +137,10 @@ fn choose_processor<'a>(units: &[impl Borrow<Unit<'a>>], kernel: &str, device: &
     own.or_else(|| archs.iter().find(runs)).map(ToString::to_string)
 }
 
-/// The architectures of a vendor's that there is IR of a kernel for.
+/// The architectures of a vendor for which IR of a kernel exists.
 fn architectures<'u, 'a: 'u, U: Borrow<Unit<'a>>>(units: &'u [U], kernel: &str, vendor: Vendor) -> Vec<&'u str> {
     let defines = |unit: &Unit<'_>| {
-        // NVIDIA's is what does not say.
+        // Units without a vendor are NVIDIA's.
         Vendor::of_triple(&unit.table.triple).unwrap_or(Vendor::Nvidia) == vendor
             && unit
                 .table

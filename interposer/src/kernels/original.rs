@@ -1,6 +1,6 @@
-//! The code that the application runs, kept beside what it is rebuilt from.
+//! The code that the application runs, kept beside the source from which it is rebuilt.
 //!
-//! A replay can run exactly that.
+//! A replay can run exactly this code.
 
 use std::collections::HashMap;
 use std::ffi::c_void;
@@ -14,21 +14,21 @@ use mneme_core::recording::{CodeKind, RecordingError};
 use crate::driver::{CUfunction, Status};
 use crate::process::linker;
 
-/// One form of it.
+/// One form of the code.
 #[derive(Clone)]
 pub struct OriginalCode {
     pub file: CodeFile,
     contents: Arc<UnwrittenCode>,
 }
 
-/// The bytes until they are on disk: images may be large.
+/// The bytes until they are on disk, because images may be large.
 type UnwrittenCode = Mutex<Option<Arc<Vec<u8>>>>;
 
-/// The code of kernels that are loaded, by the names of its files.
+/// The code of loaded kernels, by file name.
 #[derive(Default)]
 struct KnownCode {
     files: HashMap<String, Weak<UnwrittenCode>>,
-    /// How many there may be before those that are gone are dropped.
+    /// The size at which entries of unloaded kernels are dropped.
     most: usize,
 }
 
@@ -39,7 +39,7 @@ impl OriginalCode {
         let file = CodeFile { file: kind.original(checksum), checksum };
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         let known = known.get_or_insert_default();
-        // Kernels of one image have the same.
+        // Kernels of one image share it.
         let contents = known.files.get(&file.file).and_then(Weak::upgrade).unwrap_or_else(|| {
             let contents = Arc::new(Mutex::new(Some(bytes)));
             if known.files.len() >= known.most {
@@ -52,7 +52,7 @@ impl OriginalCode {
         Self { file, contents }
     }
 
-    /// What the CPU device has compiled from the program's IR and runs for a function's handle; `None` on other
+    /// The code that the CPU device has compiled from the program's IR and runs for a function. `None` on other
     /// devices.
     pub fn of_cpu_device(function: CUfunction) -> Option<Self> {
         linker::cpu_device()?;
@@ -61,8 +61,8 @@ impl OriginalCode {
             return None;
         }
         let (mut start, mut size) = (std::ptr::null(), 0);
-        // SAFETY: the CPU device's function of this name has this type and writes to both places; what it gives stays
-        // as long as the function is loaded, which a launch under way keeps it.
+        // SAFETY: the CPU device's function of this name has this type and writes to both places. The result stays
+        // valid as long as the function is loaded, and a launch in progress keeps it loaded.
         let code = unsafe {
             let ask = std::mem::transmute::<*mut c_void, mneme_abi::cpu_device::pointers::mneme_cpu_code>(address);
             if ask(function, &mut start, &mut size) != Status::SUCCESS {
@@ -70,7 +70,7 @@ impl OriginalCode {
             }
             std::slice::from_raw_parts(start, size)
         };
-        // All kernels of a module have one object.
+        // All kernels of a module share one object.
         static LAST: Mutex<Option<(Arc<Vec<u8>>, OriginalCode)>> = Mutex::new(None);
         let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, known)) = last.as_ref().filter(|(bytes, _)| bytes[..] == *code) {
@@ -82,11 +82,11 @@ impl OriginalCode {
         Some(new)
     }
 
-    /// Adds the file to a recording unless that has it; the bytes written.
+    /// Adds the file to a recording that lacks it. Returns the bytes written.
     pub fn add_to(&self, files: &mut CodeFiles<'_>) -> Result<u64, RecordingError> {
         let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(bytes) = &*contents else { return Ok(0) };
-        // Until the file is there, writing it may fail, and then the next instance needs it.
+        // The bytes are kept until the file exists: if writing fails, the next instance needs them.
         if files.is_there(&self.file.file)? {
             *contents = None;
             return Ok(0);

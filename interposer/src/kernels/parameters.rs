@@ -1,23 +1,23 @@
-//! The parameters of a kernel, as far as its code tells of them.
+//! The parameters of a kernel, as far as its code describes them.
 
 use mneme_core::image::ir_section::IrArgument;
 use mneme_core::tuned::FoldedKinds;
 
 use super::key::may_be_address;
 
-/// Kind of an argument whose type is not known.
+/// The kind of an argument whose type is unknown.
 const UNKNOWN: &str = "";
 const STRUCTURE: &str = "byval";
 
 pub struct Parameters(Vec<IrArgument>);
 
 impl Parameters {
-    /// As IR has them.
+    /// Parameters from IR, with types.
     pub fn typed(arguments: Vec<IrArgument>) -> Self {
         Self(arguments)
     }
 
-    /// As PTX and machine code have them: offset and size of each in the parameter buffer, bytes.
+    /// Parameters from PTX or machine code: offset and size of each in the parameter buffer, bytes.
     pub fn untyped(layout: impl Iterator<Item = (u32, u32)>) -> Self {
         let kind = |size| if size > 8 { STRUCTURE } else { UNKNOWN };
         Self(layout.map(|(offset, size)| IrArgument::new("", kind(size), offset, size)).collect())
@@ -32,8 +32,7 @@ impl Parameters {
         self.iter().map(|argument| (argument.offset, argument.size))
     }
 
-    /// Scalar arguments of these kinds, as far as their types are known: index, offset in the parameter buffer and
-    /// size, bytes.
+    /// Scalar arguments of these kinds with known types: index, offset in the parameter buffer and size, bytes.
     pub fn foldable(&self, kinds: FoldedKinds) -> impl Iterator<Item = (u32, u32, usize)> {
         let is_meant = move |argument: &IrArgument| {
             argument.specialisable() && (kinds == FoldedKinds::Scalars || argument.kind.starts_with('i'))
@@ -42,8 +41,8 @@ impl Parameters {
         arguments.map(|(index, argument)| (index, argument.offset, argument.size as usize))
     }
 
-    /// Every pointer that the kernel is given, and where its type is not known every word that may be one: the
-    /// argument's index and name, and the offset in it, bytes.
+    /// Every pointer argument, and each word of an argument of unknown type that may be one: the argument's index and
+    /// name, and the offset in it, bytes.
     pub fn pointers(&self) -> impl Iterator<Item = (usize, &str, u32)> {
         self.iter().enumerate().flat_map(|(index, argument)| {
             let offsets: Vec<u32> = match (argument.kind.as_str(), &argument.pointers) {
@@ -56,7 +55,7 @@ impl Parameters {
         })
     }
 
-    /// Whether it is known where an argument holds pointers.
+    /// Whether the positions of pointers in an argument are known.
     pub fn is_typed(&self, index: usize) -> bool {
         self.0.get(index).is_some_and(|argument| match argument.kind.as_str() {
             STRUCTURE => argument.pointers.is_some(),
@@ -64,12 +63,12 @@ impl Parameters {
         })
     }
 
-    /// Whether nothing is known of an argument but its size.
+    /// Whether only the size of an argument is known.
     pub fn is_untyped(&self, index: usize) -> bool {
         self.kind(index) == Some(UNKNOWN)
     }
 
-    /// Whether an argument of this value is a number.
+    /// Whether an argument with this value is a number.
     pub fn is_scalar(&self, index: usize, bytes: &[u8]) -> bool {
         match self.kind(index) {
             None | Some("ptr" | STRUCTURE) => false,
@@ -85,7 +84,7 @@ impl Parameters {
 
 #[cfg(test)]
 impl Parameters {
-    /// Of 8 bytes each.
+    /// Parameters of 8 bytes each.
     pub fn of_kinds(kinds: &[&str]) -> Self {
         Self((0..).zip(kinds).map(|(index, kind)| IrArgument::new("", *kind, 8 * index, 8)).collect())
     }

@@ -6,10 +6,10 @@ use mneme_core::summary::{ShapeSummary, Times};
 
 use super::request::LaunchRequest;
 
-/// Launch shapes of a kernel that are told apart; the rest count as the last.
+/// How many launch shapes of a kernel are distinguished. Further shapes count as the last.
 const SHAPES: usize = 16;
 
-/// What is known of one kernel.
+/// The profile of one kernel.
 #[derive(Default)]
 pub struct Profile {
     known: Mutex<Known>,
@@ -30,7 +30,7 @@ impl Profile {
         self.lock().times.add(time);
     }
 
-    /// Counts a launch of a shape; gives the mean time so far, ns.
+    /// Counts a launch of a shape. Returns the mean time so far, ns.
     pub fn count(&self, request: &LaunchRequest) -> u64 {
         let (grid, block) = (request.launch.grid, request.launch.block);
         let mut known = self.lock();
@@ -42,7 +42,7 @@ impl Profile {
         known.times.total.checked_div(known.times.count).unwrap_or(0)
     }
 
-    /// Times, and shapes by frequency.
+    /// The times, and the shapes by frequency.
     pub fn result(&self) -> (Option<Times>, Vec<ShapeSummary>) {
         let mut known = self.lock().clone();
         known.shapes.sort_by_key(|shape| std::cmp::Reverse(shape.launches));

@@ -1,4 +1,4 @@
-//! The progress of recording a kernel: its instances, how often each was launched, why others failed.
+//! The progress of recording a kernel: its instances, how often each was launched, and why others failed.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -15,15 +15,15 @@ use super::profile;
 use super::tally::{LaunchTally, PLACES};
 use crate::process::settings::{RecorderSettings, settings};
 
-/// Refused launches of one shape after which the next is not recorded but tried: the one after a first refusal is often
-/// the same launch, repaired, and never comes again.
+/// After this many refused launches of one shape, the next is only tried, not recorded. One refusal is not enough: the
+/// next launch is often the same one, repaired, and does not come again.
 const REJECTIONS: usize = 2;
-/// Further launches that are recorded if one changed no memory: a recording of such a launch shows little.
+/// How many further launches are recorded if one changed no memory, because such a recording shows little.
 const FURTHER: u8 = 3;
-/// Refusals that are remembered of a kernel.
+/// How many refusals of a kernel are remembered.
 const MOST_REJECTIONS: usize = 256;
 
-/// Of one kernel. What every launch asks comes first, on one line of the processor's cache.
+/// The progress of one kernel. Fields that every launch reads come first, on one cache line.
 #[derive(Default)]
 #[repr(C, align(64))]
 pub struct KernelProgress {
@@ -32,12 +32,12 @@ pub struct KernelProgress {
     pub tally: LaunchTally,
     pub code: OnceLock<Result<Arc<KernelCode>, String>>,
     recorded: Mutex<RecordedInstances>,
-    /// A launch was seen to finish without the application, or one was not.
+    /// Set if a launch was seen to finish without the application, or not to finish.
     finished: AtomicBool,
     unfinished: AtomicBool,
     pub profile: profile::Profile,
     pub function_settings: FunctionSettings,
-    /// What stands in for it, where tuned kernels are used.
+    /// Its replacement, if the process applies winners.
     pub replacement: OnceLock<Box<dyn Any + Send + Sync>>,
 }
 
@@ -46,47 +46,47 @@ pub struct RecordedInstances {
     /// By dynamic hash.
     pub instances: BTreeMap<u64, Occurrences>,
     pub in_folder: KnownInstances,
-    /// Added to the recording folder, bytes.
+    /// Bytes added to the recording folder.
     pub bytes: u64,
     /// Device memory of the largest instance, bytes.
     pub memory_bytes: u64,
-    /// Of recorded launches.
+    /// Times of recorded launches.
     pub gpu_time: Times,
-    /// Launches that the driver refused: nothing ran.
+    /// Launches that the driver refused, so no kernel ran.
     pub rejected: u64,
-    /// What launches were like that the driver refused, since one like them was good; the latest last.
+    /// The shapes of launches that the driver refused since the last good launch of that shape; the latest comes last.
     rejections: Vec<LaunchShape>,
     /// Why launches were not recorded.
     pub failures: BTreeMap<String, Failed>,
-    /// A recording failed, and the next one would too (or take as long to find out).
+    /// A recording failed, and the next one would fail too, or take as long to find out.
     pub given_up: bool,
 }
 
 #[derive(Default)]
 pub struct Failed {
     pub launches: u64,
-    /// Something went wrong, so that `mneme record` does not end well.
+    /// An error occurred, so `mneme record` fails.
     pub broken: bool,
 }
 
 pub struct Occurrences {
-    /// Launches, without those that the tally counts.
+    /// Launches, except those that the tally counts.
     pub count: u64,
-    /// Not while it is being recorded, nor when the folder had it from elsewhere.
+    /// False while it is being recorded, and if another process has recorded it.
     pub written: bool,
     pub known_before: bool,
-    /// Further launches like it that are recorded as long as none changes memory.
+    /// How many more launches like it to record while none changes memory.
     further: u8,
     /// A launch like it is being recorded.
     is_under_way: bool,
 }
 
-/// Whether a launch is recorded, for all that is known of those like it.
+/// Whether to record a launch, given the earlier launches like it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Likeness {
-    /// It is only counted: it is like one before, or one too many.
+    /// Only count it: it repeats an instance or exceeds the limit.
     Counted,
-    /// It is recorded in the place of one before, which changed no memory.
+    /// Record it in place of an earlier one that changed no memory.
     Further,
     New,
 }
@@ -99,13 +99,13 @@ pub enum Effect {
 }
 
 impl Occurrences {
-    /// One that is about to be recorded, or that the folder has.
+    /// An instance that is about to be recorded, or that the folder has.
     pub fn new(known_before: bool) -> Self {
         let further = if known_before { 0 } else { FURTHER };
         Self { count: 1, written: false, known_before, further, is_under_way: !known_before }
     }
 
-    /// Launches like it are only counted from now on.
+    /// Whether launches like it are only counted from now on.
     fn is_settled(&self) -> bool {
         self.further == 0 && !self.is_under_way
     }
@@ -116,7 +116,7 @@ impl KernelProgress {
         self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A launch was seen to finish.
+    /// Notes that a launch was seen to finish.
     pub fn note_finished(&self) {
         self.finished.store(true, Ordering::Relaxed);
     }
@@ -125,7 +125,8 @@ impl KernelProgress {
         self.finished.load(Ordering::Relaxed)
     }
 
-    /// A launch did not finish while the application was held: no other is held for.
+    /// Notes that a launch did not finish while the application waited. Later launches do not make the application
+    /// wait.
     pub fn note_unfinished(&self) {
         self.unfinished.store(true, Ordering::Relaxed);
     }
@@ -134,7 +135,8 @@ impl KernelProgress {
         self.unfinished.load(Ordering::Relaxed)
     }
 
-    /// An instance is on disk, with so many bytes (`None`: by another process), or not, for this reason.
+    /// Notes the outcome of an instance: on disk with this many bytes (`None`: written by another process), or the
+    /// reason why not.
     pub fn completed(&self, dynamic_hash: u64, outcome: Result<Option<u64>, String>) {
         let bytes = match outcome {
             Ok(bytes) => bytes,
@@ -147,7 +149,7 @@ impl KernelProgress {
         }
     }
 
-    /// An instance is not recorded, nor, where we give up, will others be.
+    /// Notes that an instance is not recorded and, with `give_up`, that no further one will be.
     pub fn failed(&self, dynamic_hash: u64, reason: &str, broken: bool, give_up: bool) {
         let mut recorded = self.recorded();
         let launches = self.forget(&mut recorded, dynamic_hash);
@@ -156,7 +158,8 @@ impl KernelProgress {
         self.update_tally(&recorded, settings());
     }
 
-    /// Ends the recording of a launch. `None`: a further launch failed to be recorded, and its instance stays as it is.
+    /// Ends the recording of a launch. `None` means that a further launch could not be recorded, so its instance is
+    /// unchanged.
     pub fn settle(&self, dynamic_hash: u64, key: Key, effect: Option<Effect>) {
         let mut recorded = self.recorded();
         let Some(occurrences) = recorded.instances.get_mut(&dynamic_hash) else { return };
@@ -170,14 +173,14 @@ impl KernelProgress {
         self.update_tally(&recorded, settings());
     }
 
-    /// Those instances are not recorded that are not on disk yet.
+    /// Notes that instances that are not on disk yet are lost.
     pub fn lose_unwritten(&self, reason: &str) {
         let is_lost = |(_, occurrences): &(&u64, &Occurrences)| !occurrences.written && !occurrences.known_before;
         let lost: Vec<u64> = self.recorded().instances.iter().filter(is_lost).map(|(hash, _)| *hash).collect();
         lost.into_iter().for_each(|hash| self.failed(hash, reason, true, true));
     }
 
-    /// The driver refused the launch of an instance; the next one like it may be another matter.
+    /// Notes that the driver refused the launch of an instance. The next launch like it may succeed.
     pub fn rejected(&self, dynamic_hash: u64, shape: LaunchShape) {
         let mut recorded = self.recorded();
         recorded.rejected += self.forget(&mut recorded, dynamic_hash);
@@ -185,13 +188,13 @@ impl KernelProgress {
         self.update_tally(&recorded, settings());
     }
 
-    /// A launch was tried without being recorded, because others like it were refused.
+    /// Notes a launch that was tried without being recorded, because similar ones were refused.
     pub fn tried(&self, shape: LaunchShape, is_good: bool) {
         let mut recorded = self.recorded();
         if is_good {
             recorded.rejections.retain(|known| *known != shape);
             recorded.count_failures(
-                "launched well after the driver had refused others like it; the next like it is recorded",
+                "succeeded after the driver had refused similar launches; the next similar launch is recorded",
                 1,
                 false,
             );
@@ -200,7 +203,7 @@ impl KernelProgress {
         }
     }
 
-    /// Forgets an instance: how many launches it had.
+    /// Forgets an instance. Returns how many launches it had.
     fn forget(&self, recorded: &mut RecordedInstances, dynamic_hash: u64) -> u64 {
         let launches = recorded.instances.remove(&dynamic_hash).map_or(1, |occurrences| occurrences.count);
         let launches = launches + self.tally.launches(dynamic_hash);
@@ -212,11 +215,11 @@ impl KernelProgress {
         self.recorded().count_failures(reason, 1, false);
     }
 
-    /// What most launches need to know, without the lock that `recorded` is behind.
+    /// Updates what most launches read without taking the lock of `recorded`.
     pub fn update_tally(&self, recorded: &RecordedInstances, settings: &RecorderSettings) {
         let all_are_here =
             || recorded.instances.len() <= PLACES && recorded.instances.values().all(Occurrences::is_settled);
-        // Launches of a kernel that waits for the application are looked after.
+        // Launches that wait for the application are not only counted.
         let is_over = !self.is_unfinished();
         self.tally.close(
             is_over && recorded.is_full(settings) && all_are_here(),
@@ -230,7 +233,7 @@ impl RecordedInstances {
         self.given_up || self.instances.len() as u64 >= settings.max_recordings
     }
 
-    /// Counts a launch that is like one before or one too many.
+    /// Counts a launch and tells whether to record it.
     pub fn count(&mut self, dynamic_hash: u64, settings: &RecorderSettings) -> Likeness {
         let is_full = self.is_full(settings);
         let given_up = self.given_up;
@@ -246,7 +249,8 @@ impl RecordedInstances {
         Likeness::Further
     }
 
-    /// Whether a launch is likely to be refused. To record one takes all memory before it is known whether it is good.
+    /// Whether a launch is likely to be refused. Recording saves all memory before the driver accepts or refuses the
+    /// launch.
     pub fn is_doubtful(&self, shape: LaunchShape) -> bool {
         self.rejections.iter().filter(|known| **known == shape).count() >= REJECTIONS
     }
@@ -258,7 +262,7 @@ impl RecordedInstances {
         self.rejections.push(shape);
     }
 
-    /// Launches that were not recorded for this reason.
+    /// How many launches were not recorded for this reason.
     pub fn failures_of(&self, reason: &str) -> u64 {
         self.failures.get(reason).map_or(0, |failed| failed.launches)
     }

@@ -1,7 +1,7 @@
-//! The functions that are launched, found without a lock: a program launches few, a million times.
+//! Finds launched functions without a lock: a program launches few functions, millions of times.
 //!
-//! What a slot of the table holds is written under a lock and read without one: its version says whether it was one
-//! thing while it was read. A kernel that was there once is kept, because another thread may be using it.
+//! A slot of the table is written under a lock and read without one; its version shows whether a read was consistent.
+//! The table keeps every kernel for ever, because another thread may be using it.
 
 use std::collections::HashSet;
 use std::ptr;
@@ -14,17 +14,17 @@ const SLOTS: usize = 256;
 
 /// A handle and its function.
 struct Slot {
-    /// Odd while it is written.
+    /// Odd during a write.
     version: AtomicUsize,
     handle: AtomicUsize,
-    /// Null where it is empty.
+    /// Null if the slot is empty.
     kernel: AtomicPtr<Kernel>,
     owner: AtomicUsize,
-    /// Of the owner, by [`kind_of`], and whether the handle is free of a context.
+    /// The kind of the owner, by [`kind_of`], and whether the handle is free of a context.
     kind: AtomicUsize,
 }
 
-/// What a slot holds.
+/// The contents of a slot.
 #[derive(Clone, Copy)]
 struct SlotValue {
     handle: usize,
@@ -59,7 +59,7 @@ impl Slot {
         if is_whole { found } else { EMPTY }
     }
 
-    /// By one thread at a time.
+    /// Writes the slot. Only one thread may write at a time.
     fn write(&self, entry: SlotValue) {
         let version = self.version.load(Ordering::Relaxed);
         self.version.store(version.wrapping_add(1), Ordering::Relaxed);
@@ -91,7 +91,7 @@ fn owner_of(kind: usize, handle: usize) -> CodeOwner {
 
 struct Table {
     slots: [Slot; SLOTS],
-    /// Every kernel that the table ever had, each of which it owns. Whoever writes to the slots holds the lock.
+    /// Every kernel that was ever in the table, which owns one reference to each. Writers of slots hold this lock.
     kernels: LazyLock<Mutex<HashSet<usize>>>,
 }
 
@@ -103,7 +103,7 @@ impl Table {
     }
 
     fn slot(&self, handle: usize) -> &Slot {
-        // Handles are addresses of structures; the high bits of a product depend on all of theirs.
+        // Handles are addresses of structures; the high bits of a product depend on all bits of the factors.
         &self.slots[(handle as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) as usize >> (usize::BITS - SLOTS.ilog2())]
     }
 
@@ -113,13 +113,13 @@ impl Table {
     }
 
     fn kernel(&self, handle: usize) -> Option<&'static Kernel> {
-        // SAFETY: one that the table owns, for ever.
+        // SAFETY: the table owns it for ever.
         self.entry(handle).map(|entry| unsafe { &*entry.kernel })
     }
 
     fn find(&self, handle: usize) -> Option<FunctionHandle> {
         let entry = self.entry(handle)?;
-        // SAFETY: one that the table owns, for ever, by a pointer that came from an `Arc`; the count is of the new one.
+        // SAFETY: the table owns it for ever, by a pointer that came from an `Arc`; the increment is for the new `Arc`.
         let kernel = unsafe {
             Arc::increment_strong_count(entry.kernel.cast_const());
             Arc::from_raw(entry.kernel.cast_const())
@@ -150,22 +150,22 @@ impl Table {
     }
 }
 
-/// The kernel of a handle, if it has been remembered.
+/// The kernel of a handle, if it is in the table.
 pub fn kernel(handle: usize) -> Option<&'static Kernel> {
     TABLE.kernel(handle)
 }
 
-/// The function behind a handle, if it has been remembered.
+/// The function behind a handle, if it is in the table.
 pub fn find(handle: usize) -> Option<FunctionHandle> {
     TABLE.find(handle)
 }
 
-/// Remembers a function, where its slot is free.
+/// Remembers a function if its slot is free.
 pub fn remember(handle: usize, function: &FunctionHandle) {
     TABLE.remember(handle, function);
 }
 
-/// Forgets everything: a handle may be given out anew.
+/// Forgets all functions, because a handle may be reused.
 pub fn clear() {
     TABLE.clear();
 }
@@ -206,7 +206,7 @@ mod tests {
             home: CodeOwner::Library(number),
             context_free: true,
         };
-        // All of one slot.
+        // All in one slot.
         let place_of = |handle: usize| ptr::from_ref(table.slot(handle)).addr();
         let handles: Vec<usize> = (1..).filter(|handle| place_of(*handle) == place_of(1)).take(4).collect();
         let functions: Vec<FunctionHandle> = handles.iter().map(|handle| function(*handle)).collect();

@@ -1,6 +1,6 @@
 //! Device variables that HIP programs register before `main`.
 //!
-//! HIP finds them by the addresses of their hosts'.
+//! HIP finds them by the addresses of their host variables.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, PoisonError, RwLock};
@@ -8,13 +8,13 @@ use std::sync::{LazyLock, PoisonError, RwLock};
 /// A registered variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegisteredVariable {
-    /// Address of the host's variable of the same name.
+    /// The address of the host variable of the same name.
     pub host: usize,
-    /// Bytes of managed memory, where it is that, behind a pointer of this name on the device.
+    /// For managed memory: its size in bytes. The device has a pointer of this name to it.
     pub managed: Option<u64>,
 }
 
-/// By the handle of the code, and the name on the device.
+/// By the handle of the code, then by the name on the device.
 type Variables = HashMap<usize, HashMap<String, RegisteredVariable>>;
 
 static VARIABLES: LazyLock<RwLock<Variables>> = LazyLock::new(RwLock::default);
@@ -41,7 +41,7 @@ pub fn names(binary: usize) -> Vec<String> {
     variables.get(&binary).into_iter().flat_map(|variables| variables.keys().cloned()).collect()
 }
 
-/// The managed variables of registered code: the address of the program's pointer to each, and its bytes.
+/// The managed variables of registered code: the address of the program's pointer to each, and its size in bytes.
 pub fn managed(binary: usize) -> Vec<(usize, u64)> {
     let variables = VARIABLES.read().unwrap_or_else(PoisonError::into_inner);
     let variables = variables.get(&binary).into_iter().flat_map(HashMap::values);

@@ -1,4 +1,4 @@
-//! A launch as the application asked for it, and its arguments while it is under way.
+//! A launch as the application requests it, and its arguments while it is in progress.
 
 use std::ffi::c_void;
 
@@ -8,48 +8,48 @@ use mneme_core::recording::manifest::RecordedArgument;
 
 use crate::driver::{CUfunction, launch_parameter};
 
-/// A launch as the application asked for it.
+/// A launch as the application requests it.
 pub struct LaunchRequest {
     pub function: CUfunction,
     pub launch: Launch,
-    /// Never 0: the default stream goes by its name.
+    /// The stream. Never 0: the default stream is given by name.
     pub stream: usize,
     pub arguments: LaunchArguments,
     pub extras: Extras,
 }
 
-/// What a launch has besides dimensions, shared memory, stream and arguments.
+/// The properties of a launch besides dimensions, shared memory, stream and arguments.
 #[derive(Clone, Copy, Debug)]
 pub enum Extras {
-    /// Nothing that [`Launch`] does not say.
+    /// No properties beyond [`Launch`].
     None,
-    /// The application's array of attributes, and how many there are.
+    /// The application's array of attributes, and its length.
     Attributes(*const LaunchAttribute, u32),
-    /// What only the application's own call has.
+    /// Properties that only the application's own call can express.
     OwnCall,
 }
 
-/// Where the argument bytes are, during the call.
+/// The addresses of the argument bytes, valid during the call.
 pub struct LaunchArguments {
     parameters: *mut *mut c_void,
     extra: *mut *mut c_void,
 }
 
 impl LaunchArguments {
-    /// As the driver's launch functions take them: an array of pointers, or else the list of `extra`.
+    /// Arguments as the driver's launch functions take them: an array of pointers, or the list of `extra`.
     pub fn new(parameters: *mut *mut c_void, extra: *mut *mut c_void) -> Self {
         Self { parameters, extra }
     }
 
-    /// As they were given.
+    /// The arguments as they were passed.
     pub fn raw(&self) -> (*mut *mut c_void, *mut *mut c_void) {
         (self.parameters, self.extra)
     }
 
-    /// Copies the arguments at these offsets and sizes (bytes); `None` if the application passed fewer.
+    /// Copies the arguments at these offsets and sizes (bytes). `None` if the application passed fewer.
     ///
     /// # Safety
-    /// The layout must be the kernel's, and the launch must still be under way.
+    /// The layout must be the kernel's, and the launch must still be in progress.
     pub unsafe fn read(&self, layout: impl Iterator<Item = (u32, u32)>) -> Option<Vec<RecordedArgument>> {
         let mut arguments = Vec::new();
         let copy = |_, offset, bytes: &[u8]| arguments.push(RecordedArgument { offset, bytes: bytes.to_vec() });
@@ -57,11 +57,11 @@ impl LaunchArguments {
         unsafe { self.visit(layout, copy) }.then_some(arguments)
     }
 
-    /// Shows the arguments at these offsets and sizes (bytes), with their numbers; false if the application passed
-    /// fewer.
+    /// Passes each argument at these offsets and sizes (bytes) to `visitor`, with its number. Returns false if the
+    /// application passed fewer.
     ///
     /// # Safety
-    /// As for `read`.
+    /// As for [`read`](Self::read).
     pub unsafe fn visit(
         &self,
         layout: impl Iterator<Item = (u32, u32)>,
@@ -81,10 +81,10 @@ impl LaunchArguments {
         true
     }
 
-    /// Where the arguments are; `None` if the application passed none.
+    /// The places of the arguments, or `None` if the application passed none.
     ///
     /// # Safety
-    /// The launch must still be under way.
+    /// The launch must still be in progress.
     #[inline]
     pub unsafe fn places(&self) -> Option<Places> {
         if self.parameters.is_null() {
@@ -101,7 +101,7 @@ impl LaunchArguments {
         }
         let (mut start, mut length) = (None, None);
         let mut at = self.extra;
-        // SAFETY: the array is pairs of key and value, ended by a key of 0.
+        // SAFETY: the array consists of pairs of key and value and ends with a key of 0.
         unsafe {
             loop {
                 let (key, value) = match *at as usize {
@@ -120,7 +120,7 @@ impl LaunchArguments {
     }
 }
 
-/// Where the arguments of a launch that is under way are.
+/// The places of the arguments of a launch in progress.
 #[derive(Clone, Copy)]
 pub enum Places {
     /// An array of pointers, one for each of the kernel's parameters.
@@ -130,7 +130,7 @@ pub enum Places {
 }
 
 impl Places {
-    /// Where a parameter of these bytes is; `None` if the application passed fewer.
+    /// The start of a parameter of this size, or `None` if the application passed fewer.
     ///
     /// # Safety
     /// The kernel must have such a parameter.

@@ -1,4 +1,4 @@
-//! Handlers of the functions that set something on a function.
+//! Handlers of the functions that change settings of a function.
 
 use std::ffi::{c_int, c_uint};
 

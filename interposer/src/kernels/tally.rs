@@ -1,12 +1,12 @@
-//! A count of launches without a lock, of those that repeat an instance or are not recorded at all.
+//! Counts launches without a lock.
 //!
-//! Most are such launches.
+//! Most launches repeat an instance or are not recorded at all, and these only need to be counted.
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use super::key::Key;
 
-/// Instances that are counted here; launches of further ones are counted under the kernel's lock.
+/// How many instances are counted here. Launches of further ones are counted under the kernel's lock.
 pub const PLACES: usize = 8;
 
 #[repr(C)]
@@ -16,23 +16,24 @@ struct LaunchCount {
     hash: u64,
 }
 
-/// Changed under the kernel's lock, but for the counters.
+/// The lock-free counters of a kernel. Everything except the counters changes under the kernel's lock.
 #[derive(Default)]
 #[repr(C)]
 pub struct LaunchTally {
-    /// No further instance will be recorded, and all that were are here.
+    /// No further instance will be recorded, and all recorded ones are here.
     closed: AtomicBool,
-    /// Nothing will be recorded, so that launches are not even told apart.
+    /// No launch will be recorded, so launches need not be distinguished.
     given_up: AtomicBool,
     /// Launches of a kernel whose code cannot be recorded.
     refused: AtomicU64,
-    /// Entries are never freed, because another thread may be reading one. They go only with an instance that failed.
+    /// Entries are never freed, because another thread may be reading one. They are replaced only if their instance
+    /// failed.
     places: [AtomicPtr<LaunchCount>; PLACES],
 }
 
 impl LaunchTally {
     fn entries(&self) -> impl Iterator<Item = &LaunchCount> {
-        // SAFETY: null, or leaked and never changed but for its counter.
+        // SAFETY: null, or leaked and changed only through its counter.
         self.places.iter().filter_map(|place| unsafe { place.load(Ordering::Acquire).as_ref() })
     }
 
@@ -43,10 +44,10 @@ impl LaunchTally {
             .find(|place| unsafe { place.load(Ordering::Acquire).as_ref() }.is_some_and(|entry| entry.hash == hash))
     }
 
-    /// Whether a launch is only counted: it repeats an instance, or is one too many.
+    /// Counts a launch if it repeats an instance. Returns whether it is only counted.
     #[inline]
     pub fn counts(&self, repeats: impl Fn(&Key) -> bool) -> bool {
-        // Looked at first: whoever sees it closed sees every instance.
+        // Read first: a thread that sees it closed sees every instance.
         let closed = self.closed.load(Ordering::Acquire);
         if let Some(entry) = self.entries().find(|entry| repeats(&entry.key)) {
             entry.launches.fetch_add(1, Ordering::Relaxed);
@@ -77,7 +78,7 @@ impl LaunchTally {
         }
     }
 
-    /// Launches of an instance that were counted here.
+    /// How many launches of an instance were counted here.
     pub fn launches(&self, hash: u64) -> u64 {
         self.entries().find(|entry| entry.hash == hash).map_or(0, |entry| entry.launches.load(Ordering::Relaxed))
     }

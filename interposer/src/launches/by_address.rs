@@ -1,4 +1,4 @@
-//! The launches of HIP that name a kernel by the address of its host function, as compiled programs do.
+//! HIP's launches that name a kernel by the address of its host function, as compiled programs do.
 
 use std::ffi::{c_int, c_void};
 
@@ -116,7 +116,7 @@ pub unsafe fn kernel_with_events(
     flags: c_int,
 ) -> Option<LaunchRequest> {
     graphs::note_events(stream, [start, stop]);
-    // SAFETY: the first six mean the same.
+    // SAFETY: the first six arguments mean the same.
     let request = unsafe { kernel(host, grid, block, arguments, shared, stream) }?;
     let is_plain = start.is_null() && stop.is_null() && flags == 0;
     Some(LaunchRequest { extras: if is_plain { Extras::None } else { Extras::OwnCall }, ..request })
@@ -134,7 +134,7 @@ pub unsafe fn kernel_ex(
 ) -> Option<LaunchRequest> {
     // SAFETY: null or the application's.
     let configuration = unsafe { configuration.as_ref() }?;
-    // SAFETY: the array has so many elements, laid out as the driver's.
+    // SAFETY: the array has this many elements, in the layout of the driver.
     let attributes = unsafe { attributes(configuration.attributes.cast(), configuration.count) };
     let (shape, stream) = ([configuration.grid, configuration.block], named(configuration.stream, STREAM_LEGACY));
     let request = request(host, shape, arguments, configuration.shared, stream, attributes)?;

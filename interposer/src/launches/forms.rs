@@ -1,6 +1,6 @@
-//! The forms of a launch: how the arguments of each launch function make a [`LaunchRequest`].
+//! The forms of a launch: turns the arguments of each launch function into a [`LaunchRequest`].
 //!
-//! `None` is for arguments that say nothing, which the driver refuses.
+//! `None` stands for invalid arguments, which the driver refuses.
 
 use std::ffi::{c_uint, c_void};
 
@@ -11,13 +11,13 @@ use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
 use crate::driver::{CUfunction, CUstream, STREAM_LEGACY, STREAM_PER_THREAD};
 use crate::kernels::request::{Extras, LaunchArguments, LaunchRequest};
 
-/// A stream, never 0: the default one goes by its name.
+/// A stream, never 0: `default` replaces null.
 pub(super) fn named(stream: CUstream, default: usize) -> usize {
     if stream.is_null() { default } else { stream as usize }
 }
 
-/// A launch whose dimensions are arguments of their own, on `$default` where the stream is null; `[extra]` where the
-/// driver function takes a packed buffer as well.
+/// A launch with the dimensions as separate arguments, on `$default` if the stream is null. `[extra]` if the driver
+/// function also accepts a packed buffer.
 macro_rules! launch {
     ($(#[$meta:meta])* $name:ident, $default:expr, cooperative: $cooperative:literal, [$($extra:ident)?]) => {
         $(#[$meta])*
@@ -115,7 +115,7 @@ unsafe fn extended(
 /// Reads the attributes that a replay repeats.
 ///
 /// # Safety
-/// The array is null or has so many elements.
+/// The array is null or has `count` elements.
 pub(super) unsafe fn attributes(array: *const LaunchAttribute, count: c_uint) -> LaunchAttributes {
     let mut found = LaunchAttributes::default();
     if array.is_null() {

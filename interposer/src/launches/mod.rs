@@ -1,7 +1,7 @@
 //! Handlers of the functions that launch kernels, graphs and Proteus's kernels.
 //!
-//! Each launch comes to [`recorder::launch`](crate::recorder::launch), or to
-//! [`counted::pass`](crate::recorder::counted::pass) where it is only counted.
+//! Each launch goes to [`recorder::launch`](crate::recorder::launch), or to
+//! [`counted::pass`](crate::recorder::counted::pass) if it is only counted.
 
 pub mod by_address;
 pub mod forms;

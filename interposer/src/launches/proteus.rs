@@ -1,9 +1,9 @@
-//! Proteus: its launches go straight to the vendor's launch of the original kernel.
+//! Proteus: sends its launches straight to the vendor's launch of the original kernel.
 //!
-//! Nothing is specialised while a program is recorded. The IR is found in the image, see `native`.
+//! Proteus does not specialise while a program is recorded. Its IR is found in the image, see `native`.
 //!
-//! A program that has no copy of Proteus's runtime in itself calls these functions of a library; ours come first. What
-//! is registered with it needs no answer, because nothing is compiled.
+//! A program without a copy of Proteus's runtime calls these functions of a library, and the preloaded ones here come
+//! first. Registrations can be ignored, because Proteus compiles no code.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -15,7 +15,7 @@ use crate::driver::Status;
 use crate::process::linker::real_dlsym;
 use crate::process::recorded_family;
 
-// Either is called for the other.
+// Either is called through the other's type.
 const _: fn(hipLaunchKernel) -> Launch = |launch| launch;
 
 /// Proteus's launch: the same arguments as the runtime's.
@@ -36,20 +36,21 @@ pub unsafe extern "C" fn __proteus_launch_kernel(
         return unsafe { launch(kernel, grid, block, arguments, shared as usize, stream) };
     }
     crate::process::log::raw(
-        "mneme: a launch through Proteus cannot be passed on: it has no CUDA or HIP runtime that could be found\n",
+        "mneme: cannot pass on a launch through Proteus: the program has no CUDA or HIP runtime that the recorder finds\n",
     );
     Status::NOT_FOUND
 }
 
-/// What Proteus would launch the original kernel with.
+/// The function with which Proteus would launch the original kernel.
 fn the_programs_own() -> Option<Launch> {
-    // A program leaves its `cudaLaunchKernel` here, which may be of a static runtime that no name leads to.
+    // A program stores its `cudaLaunchKernel` here, which may belong to a static runtime without symbols.
     let left = default_symbol(c"__proteus_cudaLaunchKernel_ptr").cast::<Option<Launch>>();
-    // SAFETY: Proteus's library has a variable of this type by this name, where it has one.
+    // SAFETY: Proteus's library has a variable of this type and name, if any.
     if let Some(Some(launch)) = unsafe { left.as_ref() } {
         return Some(*launch);
     }
-    // That of the interface in use comes first: the CPU device has both. A program whose first call this is has one.
+    // The interface in use comes first, because the CPU device has both. If this is the program's first call, it has
+    // only one.
     let mut names = [c"cudaLaunchKernel", c"hipLaunchKernel"];
     if recorded_family::is_hip() {
         names.reverse();
@@ -59,14 +60,14 @@ fn the_programs_own() -> Option<Launch> {
     Some(unsafe { std::mem::transmute::<*mut c_void, Launch>(found) })
 }
 
-/// What a name leads to in the global scope. The program that launches has its runtime loaded before us there.
+/// The symbol of a name in the global scope, where the launching program's runtime comes before this library.
 fn default_symbol(name: &CStr) -> *mut c_void {
     // SAFETY: a valid name.
     unsafe { real_dlsym()(libc::RTLD_DEFAULT, name.as_ptr()) }
 }
 
 /// # Safety
-/// Nothing is done with the arguments.
+/// The arguments are ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __proteus_register_fatbinary(
     _handle: *mut c_void,
@@ -76,17 +77,17 @@ pub unsafe extern "C" fn __proteus_register_fatbinary(
 }
 
 /// # Safety
-/// Nothing is done with the argument.
+/// The argument is ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __proteus_register_fatbinary_end(_handle: *mut c_void) {}
 
 /// # Safety
-/// Nothing is done with the arguments.
+/// The arguments are ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __proteus_register_linked_binary(_wrapper: *mut c_void, _module: *const c_char) {}
 
 /// # Safety
-/// Nothing is done with the arguments.
+/// The arguments are ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __proteus_register_function(
     _handle: *mut c_void,
@@ -98,7 +99,7 @@ pub unsafe extern "C" fn __proteus_register_function(
 }
 
 /// # Safety
-/// Nothing is done with the arguments.
+/// The arguments are ignored.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __proteus_register_var(
     _handle: *mut c_void,

@@ -1,6 +1,6 @@
 //! Launches that cannot be recorded, whatever the kernel does.
 //!
-//! The recorder passes them on, counts them, and reports their kernels by name as not recorded.
+//! The recorder passes them on, counts them, and reports their kernels as not recorded.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -43,16 +43,18 @@ pub unsafe fn launch_by_address(call: &dyn Fn() -> Status, function: *const c_vo
     refuse(call, function.cast_mut().cast(), reason)
 }
 
-/// A launch on several devices at once waits for all of them in the kernel: no replay on one device can repeat it.
+/// Handles a launch on several devices at once. Its kernels wait for each other, so a replay on one device cannot
+/// repeat it.
 ///
 /// # Safety
-/// The arguments are those of `cuLaunchCooperativeKernelMultiDevice` or one of HIP's of the kind.
+/// The arguments are those of `cuLaunchCooperativeKernelMultiDevice` or a similar function of HIP.
 pub unsafe fn launch_on_devices(call: &dyn Fn() -> Status, list: *mut c_void, count: c_uint, _flags: c_uint) -> Status {
-    /// Bytes of a `CUDA_LAUNCH_PARAMS`, `hipFunctionLaunchParams` or `hipLaunchParams`, which begin with the function.
+    /// The size of a `CUDA_LAUNCH_PARAMS`, `hipFunctionLaunchParams` or `hipLaunchParams`, bytes. Each begins with the
+    /// function.
     const ELEMENT: usize = 56;
     if !list.is_null() {
         for index in 0..count as usize {
-            // SAFETY: the application's array has so many elements.
+            // SAFETY: the application's array has this many elements.
             let function = unsafe { list.cast::<u8>().add(index * ELEMENT).cast::<CUfunction>().read_unaligned() };
             recorder::refuse(function, "it is a cooperative launch on several devices");
         }

@@ -1,4 +1,4 @@
-//! The launches of HIP whose grid is given in work items, which need not be a multiple of the block.
+//! HIP's launches with a grid in work items, which need not be a multiple of the block.
 
 use std::ffi::c_void;
 
@@ -11,7 +11,7 @@ use crate::driver::{CUfunction, CUstream, STREAM_LEGACY, Status, gate};
 use crate::kernels::request::{Extras, LaunchArguments, LaunchRequest};
 use crate::recorder;
 
-/// How many blocks so many work items are; `None` where one of them has fewer than the others.
+/// The number of blocks for work items. `None` if one block would have fewer work items than the others.
 fn blocks(items: [u32; 3], block: [u32; 3]) -> Option<Dim3> {
     let of =
         |axis: usize| items[axis].checked_rem(block[axis]).filter(|rest| *rest == 0).map(|_| items[axis] / block[axis]);

@@ -1,7 +1,7 @@
-//! Addresses that memory holds: which of some ranges its words lead into.
+//! Finds out which address ranges the words of memory lead into.
 //!
-//! A kernel finds page-locked memory that it is not given as an argument by an address in memory that it can read. What
-//! holds no such address, in a word at a multiple of 8 bytes, does not lead there.
+//! A kernel finds page-locked memory that is not among its arguments through an address in memory that it can read.
+//! Memory without such an address, in a word at a multiple of 8 bytes, does not lead there.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,10 +11,10 @@ use mneme_core::recording::manifest::CHUNK;
 
 use super::{SnapshotError, in_parallel, read_here};
 
-/// Bytes of a word.
+/// The size of a word, bytes.
 pub const WORD: u64 = 8;
 
-/// The range, of some by address and disjoint, that a word leads into.
+/// The range that a word leads into. The ranges are sorted and disjoint.
 fn led_into(word: u64, ranges: &[Range<u64>]) -> Option<usize> {
     let index = ranges.partition_point(|range| range.start <= word).checked_sub(1)?;
     (word < ranges[index].end).then_some(index)
@@ -33,7 +33,7 @@ pub fn mark(bytes: &[u8], ranges: &[Range<u64>], mut found: impl FnMut(usize)) {
     }
 }
 
-/// Marks the ranges that words of memory of this process lead into, on all cores. A stretch is a chunk at most.
+/// Marks the ranges that words in memory of this process lead into, on all cores. A stretch is at most a chunk.
 pub fn scan(stretches: &[Stretch], ranges: &[Range<u64>]) -> Result<Vec<bool>, SnapshotError> {
     let found: Vec<AtomicBool> = ranges.iter().map(|_| AtomicBool::new(false)).collect();
     let scan = |stretches: &[Stretch]| {

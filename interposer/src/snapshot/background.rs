@@ -1,9 +1,9 @@
-//! Threads that compress and write while the application goes on.
+//! Threads that compress and write while the application continues.
 //!
-//! Buffers with new chunks go to writer threads, each with a pack of its own. What finishes an instance (sync,
-//! manifests, database) is a task: tasks run one after the other, each when everything submitted before it has been
-//! written. All threads block every signal, so that the application's handlers do not run on them, and so that a
-//! file-size limit is an error and not a signal.
+//! Buffers with new chunks go to writer threads, each with its own pack. Finishing an instance (sync, manifests,
+//! database) is a task. Tasks run one after the other, each when everything submitted before it has been written. All
+//! threads block every signal, so the application's handlers do not run on them, and a file-size limit is an error
+//! instead of a signal.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
@@ -27,12 +27,12 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Chunk {
     pub id: ChunkId,
     pub range: Range<usize>,
-    /// It was hashed before it was copied, from memory that may have been written to in between: stored under an
-    /// identity that is not its own it would stand for the chunk whose identity that is, in other instances too.
+    /// Its memory may have been written between hashing and copying. Stored under a wrong identity, it would be used
+    /// for the chunk with that identity, in other instances too.
     pub is_doubtful: bool,
 }
 
-/// A buffer with chunks that have been claimed.
+/// A buffer with claimed chunks.
 pub struct ChunkBatch {
     pub buffer: Buffer,
     pub chunks: Vec<Chunk>,
@@ -45,20 +45,20 @@ type Task = Box<dyn FnOnce() + Send>;
 pub struct Background {
     store: Arc<StoreWriter>,
     state: Mutex<State>,
-    /// Something to do for a writer; for the finisher.
+    /// Signals work for a writer (`work`) or for the finisher (`progress`).
     work: Condvar,
     progress: Condvar,
-    /// Why writing failed first.
+    /// The first error of writing.
     failure: Mutex<Option<String>>,
 }
 
 #[derive(Default)]
 struct State {
     batches: VecDeque<(u64, ChunkBatch)>,
-    /// Numbers of the batches that are not written yet.
+    /// Numbers of the unwritten batches.
     unwritten: BTreeSet<u64>,
     submitted: u64,
-    /// With the number of the last batch submitted before.
+    /// Each with the number of the last batch submitted before it.
     tasks: VecDeque<(u64, Task)>,
     task_runs: bool,
     writers: usize,
@@ -66,7 +66,7 @@ struct State {
     finisher: bool,
 }
 
-/// Tasks that wait or run, for signal handlers, which cannot take a lock.
+/// Unfinished tasks, for signal handlers, which cannot take a lock.
 static UNFINISHED: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether an instance is being written.
@@ -84,12 +84,12 @@ impl Background {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Why writing failed first, if it has.
+    /// The first error of writing.
     pub fn failure(&self) -> Option<String> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Has a batch written soon. Memory is bounded by the buffers that there are.
+    /// Submits a batch for writing. The number of buffers bounds the memory.
     pub fn submit(self: &Arc<Self>, batch: ChunkBatch) {
         let mut state = self.lock();
         state.submitted += 1;
@@ -102,7 +102,7 @@ impl Background {
             if threads::start("mneme-write", threads::SMALL, move || background.write_batches(writer)) {
                 state.writers += 1;
             } else if state.writers == 0 {
-                // Where there can be no threads, the application waits.
+                // If no thread can be started, the application writes and waits.
                 let batch = state.batches.pop_back();
                 drop(state);
                 batch.into_iter().for_each(|(number, batch)| self.write(0, number, batch));
@@ -123,7 +123,7 @@ impl Background {
         self.lock().unwritten.first().is_none_or(|first| *first > last)
     }
 
-    /// Runs a task when everything submitted so far has been written, and after all earlier tasks.
+    /// Runs a task after all earlier tasks, when everything submitted so far has been written.
     pub fn then(self: &Arc<Self>, task: impl FnOnce() + Send + 'static) {
         UNFINISHED.fetch_add(1, Ordering::AcqRel);
         let mut state = self.lock();
@@ -138,8 +138,8 @@ impl Background {
         if finisher { self.progress.notify_all() } else { while self.run_task(false) {} }
     }
 
-    /// Waits until everything has been written and every task has run; whether that came about. Where writing makes no
-    /// progress any more, it does not.
+    /// Waits until everything has been written and every task has run. Returns false if writing makes no progress for
+    /// [`PATIENCE`].
     pub fn drain(&self) -> bool {
         self.drain_within(PATIENCE)
     }
@@ -178,7 +178,7 @@ impl Background {
     }
 
     fn write(&self, writer: usize, number: u64, batch: ChunkBatch) {
-        // SAFETY: the device has filled the buffer, and it is written to again only when it has been returned.
+        // SAFETY: the device has filled the buffer, and fills it again only after it has been returned.
         let bytes = unsafe { batch.buffer.bytes() };
         let mut done = 0;
         let append = || {
@@ -210,8 +210,8 @@ impl Background {
         while self.run_task(true) {}
     }
 
-    /// Runs the next task; without waiting for one, whether there was one. What has been submitted before it is waited
-    /// for without a limit: by the threads that write, which go on writing, or fail.
+    /// Runs the next task. Without `wait`, returns false if there is none. Waits without a limit for batches submitted
+    /// before the task: their writers make progress or fail.
     fn run_task(&self, wait: bool) -> bool {
         let mut state = self.lock();
         loop {

@@ -1,6 +1,6 @@
-//! The buffers between the device and the threads that write.
+//! The buffers between the device and the writing threads.
 //!
-//! There is a bounded number of them, so that recording waits instead of growing.
+//! Their number is bounded, so recording waits instead of using more memory.
 
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -13,11 +13,11 @@ use super::SnapshotError;
 use super::pinned::Pinned;
 use crate::process::settings::settings;
 
-/// Size of a buffer, bytes: large enough for the bus, small enough to keep all threads busy.
+/// The size of a buffer, bytes: large enough for the bus, small enough to keep all threads busy.
 pub const SIZE: usize = 64 * CHUNK as usize;
-/// A context has so many whatever the limit, for one to be filled while another is written.
+/// How many buffers a context has at least, regardless of the limit: one is filled while another is written.
 const LEAST: usize = 2;
-/// How long a buffer may take to be written, while the application is held.
+/// How long writing a buffer may take while the application waits.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The buffers of one context.
@@ -46,12 +46,12 @@ pub fn of_context(context: usize) -> Arc<Pool> {
     pools.entry(context).or_insert_with(|| Arc::new(Pool::new(most))).clone()
 }
 
-/// Forgets the buffers of a dead context; those in use live until they are returned.
+/// Forgets the buffers of a dead context. Buffers in use live until they are returned.
 pub fn forget_context(context: usize) {
     pools().remove(&context);
 }
 
-/// Forgets every context's, where it is not known which one has died.
+/// Forgets the buffers of every context, if it is unknown which one has died.
 pub fn forget_all_contexts() {
     pools().clear();
 }
@@ -65,8 +65,8 @@ impl Pool {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A buffer, registered in the current context, which must be the pool's; `None` where all are in use and `wait` is
-    /// not wanted. Whoever waits must hold none that only itself returns.
+    /// Takes a buffer, registered in the current context, which must be the pool's. `None` if all are in use and `wait`
+    /// is false. A thread that waits must not hold buffers that only it can return.
     pub fn take(self: &Arc<Self>, wait: bool) -> Result<Option<Buffer>, SnapshotError> {
         let mut state = self.lock();
         if let Some(memory) = state.idle.pop() {
@@ -82,7 +82,7 @@ impl Pool {
             Err(status) => {
                 let mut state = self.lock();
                 state.made -= 1;
-                // Fewer will do, where the system gives no more.
+                // If the system provides no more memory, fewer buffers will do.
                 if state.made < LEAST {
                     Err(SnapshotError::Staging(status))
                 } else if wait {
@@ -94,7 +94,7 @@ impl Pool {
         }
     }
 
-    /// Waits for a buffer that is returned.
+    /// Waits for a buffer to be returned.
     fn next_returned(
         self: &Arc<Self>,
         mut state: MutexGuard<'_, State>,
@@ -118,7 +118,7 @@ impl Pool {
     }
 }
 
-/// A buffer on loan; it goes back when dropped.
+/// A borrowed buffer, which returns to its pool when dropped.
 pub struct Buffer {
     memory: Option<Pinned>,
     pool: Arc<Pool>,

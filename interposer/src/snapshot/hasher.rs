@@ -1,7 +1,7 @@
-//! Identities of chunks of device memory, computed where the memory is; and which addresses it holds.
+//! Computes the identities of chunks on the device that holds them, and finds the addresses in them.
 //!
-//! The table of what to hash and the identities found lie in page-locked host memory, so that the recorder takes no
-//! device memory and what the application is told about free memory stays true.
+//! The tables of input and results lie in page-locked host memory. The recorder thus takes no device memory, and the
+//! amount of free memory that the application sees stays right.
 
 use std::ffi::{CStr, c_void};
 use std::ops::Range;
@@ -14,17 +14,17 @@ use super::pinned::Pinned;
 use crate::driver::waiting::OwnStream;
 use crate::driver::{self, CUfunction, CUmodule, Status};
 
-/// Entries of the smallest table.
+/// How many entries the smallest table has.
 const LEAST: usize = 64 << 10;
 
-/// Finds addresses in memory: PTX, as [`chunk_hash::CODE`] is.
+/// The kernel that finds addresses in memory, in PTX like [`chunk_hash::CODE`].
 const SCAN: &CStr = match CStr::from_bytes_with_nul(concat!(include_str!("address_scan.ptx"), "\0").as_bytes()) {
     Ok(code) => code,
     Err(_) => panic!("PTX has no NUL but the one appended"),
 };
 const SCAN_ENTRY: &CStr = c"mneme_address_scan";
 
-/// The kernels in one context, and its tables.
+/// The kernels in one context, and their tables.
 pub struct Hasher {
     function: CUfunction,
     /// Compiled by the driver at its first use.
@@ -39,10 +39,10 @@ struct Tables {
     entries: usize,
 }
 
-// SAFETY: driver handles may be used from any thread; one thread has a hasher at a time.
+// SAFETY: driver handles may be used from any thread; one thread at a time has a hasher.
 unsafe impl Send for Hasher {}
 
-/// Loads a kernel into the current context, past the hooks.
+/// Loads a kernel into the current context, bypassing the hooks.
 fn load(code: &CStr, entry: &CStr) -> Result<CUfunction, Status> {
     let mut module: CUmodule = std::ptr::null_mut();
     let mut function: CUfunction = std::ptr::null_mut();
@@ -66,13 +66,13 @@ impl Tables {
 }
 
 impl Hasher {
-    /// Loads the kernel that hashes into the current context; it will run on this stream, a private one of it. Fails
-    /// where the driver takes no PTX.
+    /// Loads the hashing kernel into the current context. It runs on this private stream of the context. Fails if the
+    /// driver does not accept PTX.
     pub fn load(own: OwnStream) -> Result<Self, Status> {
         Ok(Self { function: load(chunk_hash::CODE, chunk_hash::ENTRY)?, scan: None, own, tables: None })
     }
 
-    /// Has tables for so many stretches, which has to be asked for before [`Hasher::hash`].
+    /// Ensures that the tables have room for this many stretches; call it before [`Hasher::hash`].
     pub fn with_tables_for(mut self, entries: usize) -> Result<Self, Status> {
         if self.tables.as_ref().is_none_or(|tables| tables.entries < entries) {
             if let Some(small) = self.tables.take() {
@@ -92,22 +92,22 @@ impl Hasher {
         Ok(self)
     }
 
-    /// The identities of stretches of live memory, of at most a chunk each, in order.
+    /// The identities of stretches of live memory in order. Each stretch is at most a chunk.
     pub fn hash(&mut self, stretches: &[Stretch]) -> Result<Vec<ChunkId>, Status> {
         if stretches.is_empty() {
             return Ok(Vec::new());
         }
         let tables = self.tables_with(stretches)?;
         let (table, ids) = tables.addresses()?;
-        // SAFETY: the kernel takes these two parameters; it reads live, aligned memory and writes inside its table.
+        // SAFETY: the kernel takes these two parameters, reads live, aligned memory, and writes inside its table.
         unsafe { self.run(self.function, stretches.len(), [table, ids])? };
         // SAFETY: the kernel has ended.
         let found = unsafe { tables.ids.bytes() };
         Ok(chunk_hash::ids(&found[..stretches.len() * 16]).collect())
     }
 
-    /// Which of these ranges, by address and disjoint, words of these stretches lead into; tables have to have been
-    /// asked for for all stretches, and for twice as many as there are ranges.
+    /// Which of these sorted, disjoint ranges the words of the stretches lead into. The tables must have room for all
+    /// stretches and for twice the number of ranges.
     pub fn find(&mut self, stretches: &[Stretch], ranges: &[Range<u64>]) -> Result<Vec<bool>, Status> {
         let (Some(first), Some(last)) = (ranges.first(), ranges.last()) else { return Ok(Vec::new()) };
         let scan = match self.scan {
@@ -119,35 +119,36 @@ impl Hasher {
         if tables.entries < 2 * bounds.len() {
             return Err(Status::INVALID_VALUE);
         }
-        // Behind the ranges, in bytes, are the answers.
+        // The results follow the ranges.
         let (bytes, count) = (size_of_val(&bounds[..]), bounds.len());
-        // SAFETY: the table has room for both, is aligned to pages, and no kernel is using it.
+        // SAFETY: the table has room for both and page alignment, and no kernel uses it.
         unsafe {
             std::ptr::copy_nonoverlapping(bounds.as_ptr(), tables.ids.as_ptr().cast(), count);
             tables.ids.as_ptr().add(bytes).write_bytes(0, count * 4);
         }
         let (table, ids) = tables.addresses()?;
         let parameters = [table, ids, count as u64, first.start, last.end - first.start, ids + bytes as u64];
-        // SAFETY: the kernel takes these parameters; it reads live, aligned memory and writes inside its table.
+        // SAFETY: the kernel takes these parameters, reads live, aligned memory, and writes inside its table.
         unsafe { self.run(scan, stretches.len(), parameters)? };
         // SAFETY: the kernel has ended.
         let found = unsafe { tables.ids.bytes() };
         Ok(found[bytes..][..count * 4].as_chunks::<4>().0.iter().map(|found| *found != [0; 4]).collect())
     }
 
-    /// The tables, these stretches in the first.
+    /// The tables, with these stretches in the first.
     fn tables_with(&self, stretches: &[Stretch]) -> Result<&Tables, Status> {
         let tables =
             self.tables.as_ref().filter(|tables| tables.entries >= stretches.len()).ok_or(Status::INVALID_VALUE)?;
-        // SAFETY: the table has room for so many, is aligned to pages, and no kernel is reading it.
+        // SAFETY: the table has room for them and page alignment, and no kernel reads it.
         unsafe { std::ptr::copy_nonoverlapping(stretches.as_ptr(), tables.stretches.as_ptr().cast(), stretches.len()) };
         Ok(tables)
     }
 
-    /// Runs a kernel, a block for each stretch, and waits for it; [`Status::NOT_READY`] where it does not finish.
+    /// Runs a kernel with a block for each stretch and waits for it. [`Status::NOT_READY`] if it does not finish in
+    /// time.
     ///
     /// # Safety
-    /// The kernel takes these parameters, and what they are addresses of is there.
+    /// The kernel takes these parameters, and the addresses among them are valid.
     unsafe fn run<const N: usize>(
         &self,
         function: CUfunction,

@@ -1,9 +1,11 @@
-//! Device memory into the chunk store: hash everything where it is, fetch only what is new.
+//! Copies device memory into the chunk store.
 //!
-//! An NVIDIA GPU hashes its own memory (`hasher`); that of an AMD GPU, and what is page-locked host memory, or at an
-//! odd address, is copied first and hashed as it was copied. New chunks are gathered in buffers by as few copies as
-//! possible, and handed to the threads that write. When [`take`] returns, the device may go on: everything new is in
-//! buffers.
+//! [`take`] hashes each region in chunks, looks the hashes up in the store, and fetches only the chunks that the store
+//! lacks. NVIDIA GPUs hash their own memory (`hasher`). Memory of AMD GPUs, page-locked host memory and unaligned
+//! regions are copied first and hashed on the host.
+//!
+//! New chunks gather in buffers, with as few copies as possible, and threads write them. When `take` returns, all new
+//! chunks are in buffers, so the device may continue.
 
 mod addresses;
 pub mod background;
@@ -41,51 +43,51 @@ use hasher::Hasher;
 
 const NON_BLOCKING: u32 = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
 const DISABLE_TIMING: u32 = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
-/// Buffers that the device fills at a time.
+/// How many buffers the device fills at a time.
 const DEPTH: usize = 4;
-/// Gaps between small allocations of the arena that are copied rather than have a copy of its own for each, bytes.
+/// The largest gap between small allocations of the arena that is copied along, instead of starting another copy,
+/// bytes.
 const GAP: u64 = 4096;
-/// So much memory of a context is copied and hashed by the host before its GPU hashes: the driver takes tens of
-/// milliseconds to compile the kernel that does, and many programs have little memory. Bytes.
+/// How much memory of a context the host copies and hashes before its GPU does, bytes. The driver takes tens of
+/// milliseconds to compile the hashing kernel, and many programs have little memory.
 const HASHED_BY_HOST: u64 = 16 << 20;
-/// How long a copy of ours or a kernel that hashes may take. The device is idle then but for this, and a copy fills one
-/// buffer.
+/// How long a copy or a hashing kernel may take. The device is otherwise idle, and a copy fills one buffer.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// Chunks for which another thread is worth its start, where the host hashes.
+/// How many chunks make another hashing thread on the host worth its start.
 const CHUNKS_OF_A_THREAD: usize = 256;
 
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
-    #[error("{bytes} bytes at {address:#x}{names} could not be read ({})", recorded_family::error(*.status))]
+    #[error("{bytes} bytes at {address:#x}{names} cannot be read ({})", recorded_family::error(*.status))]
     Copy {
         address: u64,
         bytes: usize,
         status: Status,
-        /// The variables in them, for people.
+        /// The names of the variables in it, for the message.
         names: String,
     },
     #[error(
-        "host memory that is still page-locked for the device cannot be read: the application has unmapped or protected \
+        "cannot read host memory that is still page-locked for the device: the application has unmapped or protected \
          {bytes} bytes at {address:#x}"
     )]
     Gone {
         address: u64,
-        /// As many as are read at a time; some of them are gone.
+        /// The size of one read, some of which failed.
         bytes: u64,
     },
-    #[error("memory could not be hashed ({})", recorded_family::error(*.0))]
+    #[error("cannot hash memory ({})", recorded_family::error(*.0))]
     Hash(Status),
-    #[error("no memory for copies ({})", recorded_family::error(*.0))]
+    #[error("cannot allocate memory for copies ({})", recorded_family::error(*.0))]
     Staging(Status),
     #[error("the device has not copied or hashed its memory within {} s", PATIENCE.as_secs())]
     Late,
-    #[error("no recorded memory could be written within {} s", buffers::PATIENCE.as_secs())]
+    #[error("writing recorded memory made no progress for {} s", buffers::PATIENCE.as_secs())]
     Stalled,
     #[error("other threads of the application waited too long for its recording")]
     Taken,
 }
 
-/// What is made of a failed wait for work of ours.
+/// The error for a failed wait for work of the recorder.
 fn late_or(status: Status, error: impl FnOnce(Status) -> SnapshotError) -> SnapshotError {
     if status != Status::NOT_READY {
         return error(status);
@@ -94,35 +96,35 @@ fn late_or(status: Status, error: impl FnOnce(Status) -> SnapshotError) -> Snaps
     SnapshotError::Late
 }
 
-/// The device has not finished work of ours in time, and may still do it: what it reads and writes stays as it is, and
-/// it is given no more of it.
+/// The device has not finished the recorder's work in time and may still do it. So the memory that this work uses is
+/// leaked, and the device gets no more such work.
 static IS_LATE: AtomicBool = AtomicBool::new(false);
 
-/// Where the chunks go.
+/// The destination of the chunks.
 pub struct Destination<'a> {
-    /// The context that the memory belongs to, current.
+    /// The current context, to which the memory belongs.
     pub context: usize,
     pub store: &'a StoreWriter,
     pub background: &'a Arc<Background>,
-    /// Counts the bytes that come to lie on disk.
+    /// Counts the bytes that are written to disk.
     pub written: &'a Arc<AtomicU64>,
-    /// Whether to go on; asked before anything that takes time.
+    /// Whether to continue; called before every step that takes time.
     pub goes_on: &'a dyn Fn() -> bool,
 }
 
-/// What reading needs in one context: a stream of our own, so that nothing of the application's is waited for.
+/// The resources for reading in one context: a private stream, so reading does not wait for the application's work.
 struct Reader {
     own: OwnStream,
     events: [driver::CUevent; DEPTH],
-    /// Absent where the driver takes no PTX, or has not been asked yet; then all memory is fetched.
+    /// Absent if the driver does not accept PTX or has not been asked yet; then all memory is fetched.
     hasher: Option<Hasher>,
-    /// Whether the driver is worth asking for one.
+    /// Whether to ask the driver for a hasher.
     may_hash: bool,
-    /// Bytes that the host has hashed although the GPU may.
+    /// Bytes that the host has hashed although the GPU could.
     hashed_by_host: u64,
 }
 
-// SAFETY: driver handles may be used from any thread; one thread has a reader at a time.
+// SAFETY: driver handles may be used from any thread; one thread at a time has a reader.
 unsafe impl Send for Reader {}
 
 static IDLE: LazyLock<Mutex<HashMap<usize, Reader>>> = LazyLock::new(Mutex::default);
@@ -131,13 +133,13 @@ fn idle() -> MutexGuard<'static, HashMap<usize, Reader>> {
     IDLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Forgets what a dead context owned.
+/// Forgets the resources of a dead context.
 pub fn forget_context(context: usize) {
     idle().remove(&context);
     buffers::forget_context(context);
 }
 
-/// Forgets every context's, where it is not known which one has died; the others' is made anew.
+/// Forgets the resources of every context, if it is unknown which one has died. Live contexts get new ones.
 pub fn forget_all_contexts() {
     idle().clear();
     buffers::forget_all_contexts();
@@ -168,13 +170,13 @@ impl Reader {
         if status != Status::SUCCESS {
             return Err(SnapshotError::Staging(status));
         }
-        // The kernels that hash are PTX: memory of an AMD GPU is copied, and hashed here.
+        // The hashing kernels are PTX, so memory of an AMD GPU is copied and hashed here.
         reader.may_hash = !recorded_family::is_hip();
         Ok(reader)
     }
 
-    /// Has the GPU hash so many stretches of so many bytes on it, and tables for them, where that is worth its while.
-    /// Without memory that kernels of ours can reach, everything is fetched.
+    /// Prepares the GPU to hash this many stretches and bytes, with tables for them, if that pays. If kernels cannot
+    /// reach page-locked memory, all memory is fetched.
     fn prepare(&mut self, stretches: usize, bytes: u64) {
         let by_host = self.hashed_by_host.saturating_add(bytes);
         if !self.may_hash {
@@ -190,7 +192,7 @@ impl Reader {
         self.may_hash = self.hasher.is_some();
     }
 
-    /// The same for regions.
+    /// [`prepare`](Self::prepare) for regions.
     fn prepare_for(&mut self, regions: &[Region]) {
         let on_device = regions.iter().filter(|region| region.is_hashed_by_device() && !region.is_shared);
         self.prepare(
@@ -199,11 +201,11 @@ impl Reader {
         );
     }
 
-    /// Copies memory of the device to the beginning of a place that is large enough, and waits for it: the copy.
+    /// Copies memory of the device to the beginning of a buffer that is large enough, and waits. Returns the copy.
     fn copy<'a>(&self, stretch: Stretch, place: &'a mut Vec<u8>) -> Result<&'a mut [u8], SnapshotError> {
         let bytes = stretch.length as usize;
         let to = place[..bytes].as_mut_ptr().cast();
-        // SAFETY: a place of that many bytes, which outlives the copy; a bad source is the driver's error.
+        // SAFETY: a place of that size, which outlives the copy; the driver reports a bad source.
         let status = unsafe { driver::hooked::cuMemcpyDtoHAsync_v2::call(to, stretch.address, bytes, self.own.stream) };
         let status = if status == Status::SUCCESS { self.own.finish(PATIENCE) } else { status };
         if status == Status::SUCCESS {
@@ -216,7 +218,7 @@ impl Reader {
         Err(late_or(status, |status| failed(stretch, status)))
     }
 
-    /// The identity of a stretch that is copied to a place of at least its length.
+    /// The identity of a stretch. Memory of the device is copied first, to a buffer of at least its length.
     fn identity_by_copy(
         &self,
         place: RegionSource,
@@ -230,16 +232,16 @@ impl Reader {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RegionSource {
-    /// Read by copies; `joined`: neighbours may be copied with what is between them. All others are copied by
-    /// themselves: the driver refuses a copy that spans two allocations, or two variables, though they touch.
+    /// Read by copies. With `joined`, neighbours may be copied together with the gap between them. Others are copied
+    /// separately: the driver refuses a copy that spans two allocations or two variables, even adjacent ones.
     Device { joined: bool },
-    /// The CPU device's own: hashed in place, by whoever launches kernels on it; nobody else is running.
+    /// The CPU device's memory, hashed in place. Its kernels run on the launching threads, and they wait at the gate.
     Direct,
-    /// The application's: threads of it may write, and it may be gone.
+    /// The application's memory: its threads may write to it, and it may be gone.
     Shared,
 }
 
-/// Memory to be looked at.
+/// Memory to look at.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     pub address: u64,
@@ -253,9 +255,9 @@ struct Region {
     address: u64,
     size: u64,
     place: RegionSource,
-    /// Host threads may write to it at any time (managed memory; all memory of the CPU device), or other devices.
+    /// Host threads (managed memory; all memory of the CPU device) or other devices may write to it at any time.
     is_volatile: bool,
-    /// Others write to it all the time: it is hashed as it was copied.
+    /// Other processes or devices write to it, so the copy is hashed.
     is_shared: bool,
 }
 
@@ -274,7 +276,7 @@ impl Region {
         matches!(self.place, RegionSource::Device { .. }) && self.address.is_multiple_of(chunk_hash::ALIGNMENT)
     }
 
-    /// The words of it, in pieces.
+    /// Its words, in pieces.
     fn words(&self) -> impl Iterator<Item = Stretch> + use<> {
         let start = self.address.next_multiple_of(addresses::WORD);
         let size = (self.address + self.size).saturating_sub(start);
@@ -336,8 +338,8 @@ fn with_reader<R>(
     result
 }
 
-/// Which of these ranges, by address and disjoint, addresses in these variables and allocations lead into. The current
-/// context must be idle. Where the device cannot be asked, all.
+/// Which of these sorted, disjoint ranges the addresses in these variables and allocations lead into. The current
+/// context must be idle. If the device cannot be asked, returns all ranges.
 pub fn addresses_of(
     ranges: &[Range<u64>],
     context: usize,
@@ -372,7 +374,7 @@ pub fn addresses_of(
     Ok(found)
 }
 
-/// The identities of regions as they are now, by region; nothing is kept. The current context must be idle.
+/// The present identities of regions, by region. Nothing is stored. The current context must be idle.
 pub fn look(context: usize, regions: &[Span]) -> Result<Vec<Vec<ChunkId>>, SnapshotError> {
     let regions: Vec<Region> = regions.iter().map(|span| Region::new(span.address, span.size, span.kind)).collect();
     with_reader(context, |reader| {
@@ -425,7 +427,7 @@ fn read(
     outcome
 }
 
-/// Puts new chunks into buffers; gives the identities of all.
+/// Puts new chunks into buffers. Returns the identities of all chunks.
 fn gather(
     gathering: &mut Gathering<'_>,
     regions: &[Region],
@@ -457,7 +459,7 @@ fn gather(
     Ok(chunks)
 }
 
-/// Does work on parts of what there is to do, on all cores where that pays.
+/// Divides work over all cores if that pays.
 fn in_parallel<T: Sync, R: Send>(stretches: &[T], work: impl Fn(&[T]) -> R + Sync) -> Vec<R> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let threads = cores.min(stretches.len() / CHUNKS_OF_A_THREAD).max(1);
@@ -483,7 +485,7 @@ fn in_parallel<T: Sync, R: Send>(stretches: &[T], work: impl Fn(&[T]) -> R + Syn
     results.into_iter().filter_map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
 }
 
-/// Copies memory of this process to the beginning of a place that is large enough: the copy.
+/// Copies memory of this process to the beginning of a buffer that is large enough. Returns the copy.
 fn read_here(stretch: Stretch, place: &mut [u8]) -> Result<&[u8], SnapshotError> {
     let place = &mut place[..stretch.length as usize];
     if own_memory::read(stretch.address, place) {
@@ -493,10 +495,10 @@ fn read_here(stretch: Stretch, place: &mut [u8]) -> Result<&[u8], SnapshotError>
     }
 }
 
-/// The identities of memory of the CPU device that nobody is writing to, on all cores.
+/// The identities of the CPU device's memory, computed on all cores. The memory must not change meanwhile.
 fn hash_in_place(stretches: &[Stretch]) -> Vec<ChunkId> {
     let hash = |stretch: &Stretch| {
-        // SAFETY: live memory of the CPU device, which is this process's own; its kernels and copies wait at the gate.
+        // SAFETY: live memory of the CPU device in this process; its kernels and copies wait at the gate.
         recorded_id(unsafe { std::slice::from_raw_parts(stretch.address as *const u8, stretch.length as usize) })
     };
     in_parallel(stretches, |stretches| stretches.iter().map(hash).collect::<Vec<_>>()).concat()
@@ -507,13 +509,13 @@ fn hash_in_place(stretches: &[Stretch]) -> Vec<ChunkId> {
 struct Copy {
     address: u64,
     bytes: u64,
-    /// Where in the buffer.
+    /// The offset in the buffer.
     offset: usize,
     joined: bool,
 }
 
 impl Copy {
-    /// Bytes between it and a stretch that it may be extended by.
+    /// The gap between the copy and a stretch by which it may be extended, bytes.
     fn gap_before(&self, region: &Region, stretch: Stretch) -> Option<u64> {
         let gap = stretch.address.wrapping_sub(self.address + self.bytes);
         let is_one_region = gap == 0 && stretch.address > region.address;
@@ -551,7 +553,7 @@ impl<'a> Gathering<'a> {
         }
     }
 
-    /// Has a new chunk copied.
+    /// Adds a new chunk to the copies.
     fn add(&mut self, region: &Region, stretch: Stretch, id: ChunkId) -> Result<(), SnapshotError> {
         let RegionSource::Device { joined } = region.place else {
             let offset = self.room(stretch.length)?;
@@ -608,12 +610,12 @@ impl<'a> Gathering<'a> {
     /// Copies memory of this process.
     fn read_directly(&self, stretch: Stretch, offset: usize) -> Result<(), SnapshotError> {
         let buffer = self.buffer.as_ref().expect("there is room in it");
-        // SAFETY: a place inside the buffer, which is on loan to us, and which the device does not fill.
+        // SAFETY: inside the borrowed buffer, which the device does not fill.
         let place = unsafe { std::slice::from_raw_parts_mut(buffer.as_ptr().add(offset), stretch.length as usize) };
         read_here(stretch, place).map(|_| ())
     }
 
-    /// The place for so many bytes in a buffer.
+    /// Reserves bytes in a buffer. Returns their offset.
     fn room(&mut self, bytes: u64) -> Result<usize, SnapshotError> {
         if !(self.destination.goes_on)() {
             return Err(SnapshotError::Taken);
@@ -622,7 +624,7 @@ impl<'a> Gathering<'a> {
             self.seal()?;
         }
         while self.buffer.is_none() {
-            // Those that the device fills are returned by us alone, hence first.
+            // Only this thread returns the buffers that the device fills, so these are submitted before it waits.
             self.buffer = self.pool.take(self.in_flight.is_empty())?;
             if self.buffer.is_none() {
                 self.submit_oldest()?;
@@ -641,8 +643,7 @@ impl<'a> Gathering<'a> {
     fn enqueue(&self, copy: Copy) -> Result<(), SnapshotError> {
         let buffer = self.buffer.as_ref().expect("a copy goes into a buffer");
         let (address, bytes) = (copy.address, copy.bytes as usize);
-        // SAFETY: inside the buffer, which nobody reads before the copy has been waited for; a bad source is the
-        // driver's error.
+        // SAFETY: inside the buffer, which is read only after the wait for the copy; the driver reports a bad source.
         let status = unsafe {
             let place: *mut c_void = buffer.as_ptr().add(copy.offset).cast();
             driver::hooked::cuMemcpyDtoHAsync_v2::call(place, address, bytes, self.reader.own.stream)
@@ -654,7 +655,7 @@ impl<'a> Gathering<'a> {
         }
     }
 
-    /// Sends a full buffer on its way.
+    /// Closes the buffer, and lets the device fill it.
     fn seal(&mut self) -> Result<(), SnapshotError> {
         self.start_copy()?;
         self.used = 0;
@@ -670,13 +671,13 @@ impl<'a> Gathering<'a> {
         }
         let event = self.reader.events[self.sealed % DEPTH];
         self.sealed += 1;
-        // SAFETY: our own event and stream. Should it fail, waiting for it fails, too.
+        // SAFETY: the recorder's event and stream. If recording fails, waiting fails too.
         let status = unsafe { driver::cuEventRecord(event, self.reader.own.stream) };
         self.in_flight.push_back((event, batch));
         if status == Status::SUCCESS { Ok(()) } else { Err(SnapshotError::Staging(status)) }
     }
 
-    /// Waits until the device has filled the oldest buffer, and has it written.
+    /// Waits until the device has filled the oldest buffer, and submits it.
     fn submit_oldest(&mut self) -> Result<(), SnapshotError> {
         let Some((event, batch)) = self.in_flight.pop_front() else { return Ok(()) };
         let status = waiting::finish(event, PATIENCE);
@@ -699,7 +700,8 @@ impl<'a> Gathering<'a> {
 }
 
 impl Drop for Gathering<'_> {
-    /// After a failure the device may still be writing to buffers that go back now.
+    /// After a failure the device may still write to buffers, so these are leaked instead of returned if it does not
+    /// finish.
     fn drop(&mut self) {
         if self.reader.own.stream.is_null() || (self.buffer.is_none() && self.in_flight.is_empty()) {
             return;
@@ -723,7 +725,7 @@ fn failed(stretch: Stretch, status: Status) -> SnapshotError {
 mod tests {
     use super::*;
 
-    /// The driver refuses a copy over two of its allocations, and variables of a module may touch.
+    /// The driver refuses a copy that spans two of its allocations, and variables of a module may be adjacent.
     #[test]
     fn only_memory_of_the_arena_is_read_together_with_its_neighbours() {
         let region = |address, joined| Region {

@@ -1,7 +1,7 @@
-//! Host memory that the device reads and writes directly, on its own address.
+//! Host memory that the device accesses directly, at its own address.
 //!
-//! The memory is mapped here and only registered with the driver, so that it outlives the context: threads of ours may
-//! still read it when the application destroys that.
+//! The memory is mapped here and only registered with the driver, so it outlives the context: threads of the recorder
+//! may still read it when the application destroys the context.
 
 use std::ffi::c_void;
 use std::ptr::NonNull;
@@ -13,27 +13,27 @@ use crate::process::log::debug;
 /// `CU_MEMHOSTREGISTER_PORTABLE | CU_MEMHOSTREGISTER_DEVICEMAP`.
 const FLAGS: u32 =
     mneme_abi::cuda::sys::CU_MEMHOSTREGISTER_PORTABLE | mneme_abi::cuda::sys::CU_MEMHOSTREGISTER_DEVICEMAP;
-/// Pages of this size, where the system gives them, are registered fifty times faster; bytes.
+/// Pages of this size, if the system provides them, are registered fifty times faster; bytes.
 const HUGE: usize = 2 << 20;
 
-/// A stretch of memory, page-locked where possible, until its context dies.
+/// Memory that is page-locked if possible, until its context dies.
 pub struct Pinned {
-    /// What was mapped, to be unmapped.
+    /// The mapping to unmap.
     mapping: (NonNull<c_void>, usize),
     start: NonNull<u8>,
     length: usize,
-    /// Its address on the device; 0 where it is not registered, as on the CPU device, which needs none.
+    /// The address on the device, or 0 if it is not registered. The CPU device needs no registration.
     device: u64,
 }
 
-// SAFETY: plain memory of this object's own.
+// SAFETY: plain memory that this object owns.
 unsafe impl Send for Pinned {}
 // SAFETY: shared references only read.
 unsafe impl Sync for Pinned {}
 
 impl Pinned {
-    /// At least `length` bytes, registered in the current context. Where the driver refuses (a limit on locked memory,
-    /// a system that cannot lock), the memory is ordinary: copies are slower, and kernels cannot reach it.
+    /// Allocates at least `length` bytes, registered in the current context. If the driver refuses (a limit on locked
+    /// memory, a system that cannot lock), the memory is ordinary: copies are slower, and kernels cannot reach it.
     pub fn new(length: usize) -> Result<Self, Status> {
         let length = length.next_multiple_of(HUGE);
         let mapped = length + HUGE;
@@ -43,16 +43,17 @@ impl Pinned {
             libc::mmap(std::ptr::null_mut(), mapped, protection, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
         };
         let base = NonNull::new(base).filter(|base| base.as_ptr() != libc::MAP_FAILED).ok_or(Status::OUT_OF_MEMORY)?;
-        // SAFETY: the mapping is `HUGE` bytes longer than what is used of it.
+        // SAFETY: the mapping is `HUGE` bytes longer than the used part.
         let start = unsafe { base.cast::<u8>().add(base.as_ptr().align_offset(HUGE).min(HUGE)) };
         let mut pinned = Self { mapping: (base, mapped), start, length, device: 0 };
-        // SAFETY: our own mapping. Both are advice; a fork must not share pages that the device writes.
+        // SAFETY: the mapping is this object's. Both calls are advice; a fork must not share pages that the device
+        // writes.
         unsafe {
             libc::madvise(start.as_ptr().cast(), length, libc::MADV_HUGEPAGE);
             libc::madvise(base.as_ptr(), mapped, libc::MADV_DONTFORK);
         }
         if linker::cpu_device().is_none() {
-            // SAFETY: the range is mapped, page-aligned and ours; the place for the result is valid.
+            // SAFETY: the range is mapped, page-aligned and owned here; the place for the result is valid.
             let status = unsafe {
                 match driver::hooked::cuMemHostRegister_v2::call(start.as_ptr().cast(), length, FLAGS) {
                     Status::SUCCESS => {
@@ -62,7 +63,7 @@ impl Pinned {
                 }
             };
             if status != Status::SUCCESS {
-                debug!("{length} bytes could not be page-locked (CUDA error {status})");
+                debug!("cannot page-lock {length} bytes (CUDA error {status})");
                 pinned.device = 0;
             }
         }
@@ -73,12 +74,12 @@ impl Pinned {
         self.start.as_ptr()
     }
 
-    /// Its address for kernels, if they can reach it.
+    /// The address for kernels, if they can reach it.
     pub fn device(&self) -> Option<u64> {
         (self.device != 0).then_some(self.device)
     }
 
-    /// Gives the memory back to the driver; the context must be current and the device done with it.
+    /// Unregisters the memory. Its context must be current, and the device must have finished with it.
     pub fn unregister(self) {
         if self.device != 0 {
             // SAFETY: registered by `new`.
@@ -86,10 +87,10 @@ impl Pinned {
         }
     }
 
-    /// What the memory holds.
+    /// The contents of the memory.
     ///
     /// # Safety
-    /// Nobody may write to it meanwhile.
+    /// No other thread and no device may write to it meanwhile.
     pub unsafe fn bytes(&self) -> &[u8] {
         // SAFETY: mapped for this length; the caller's promise.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }
@@ -98,7 +99,7 @@ impl Pinned {
 
 impl Drop for Pinned {
     fn drop(&mut self) {
-        // SAFETY: our own mapping, which nothing refers to any more.
+        // SAFETY: the mapping is this object's and has no references any more.
         unsafe { libc::munmap(self.mapping.0.as_ptr(), self.mapping.1) };
     }
 }
@@ -112,7 +113,7 @@ mod tests {
         // There is no driver in unit tests.
         let memory = Pinned::new(HUGE + 1).unwrap();
         assert!(memory.as_ptr().addr().is_multiple_of(HUGE) && memory.device().is_none());
-        // SAFETY: nobody else has it.
+        // SAFETY: owned by this test alone.
         unsafe {
             memory.as_ptr().add(2 * HUGE - 1).write(7);
             assert_eq!(memory.bytes()[2 * HUGE - 1], 7);

@@ -1,4 +1,4 @@
-//! Memory that the driver does not let us read: its variables, and facts for a bug report.
+//! Explains failed reads of memory: the variables in it, and facts for a bug report.
 
 use mneme_core::recording::manifest::RecordedVariable;
 
@@ -9,7 +9,7 @@ use crate::process::recorded_family;
 
 use mneme_abi::cuda::sys::CUpointer_attribute as Attribute;
 
-/// Attributes of pointers that tell what an address belongs to.
+/// Attributes of pointers that describe the memory at an address.
 const ATTRIBUTES: [(&str, Attribute); 6] = [
     ("memory type", Attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE),
     ("managed", Attribute::CU_POINTER_ATTRIBUTE_IS_MANAGED),
@@ -19,7 +19,7 @@ const ATTRIBUTES: [(&str, Attribute); 6] = [
     ("range size", Attribute::CU_POINTER_ATTRIBUTE_RANGE_SIZE),
 ];
 
-/// Names the variables in what could not be read.
+/// Adds the names of the variables in the unreadable memory.
 pub fn explain(error: SnapshotError, variables: &[RecordedVariable]) -> SnapshotError {
     let SnapshotError::Copy { address, bytes, status, .. } = error else { return error };
     let end = address.saturating_add(bytes as u64);
@@ -28,7 +28,7 @@ pub fn explain(error: SnapshotError, variables: &[RecordedVariable]) -> Snapshot
     };
     let found: Vec<&RecordedVariable> = variables.iter().filter(inside).collect();
     if log::enabled(log::LogLevel::Debug) {
-        debug!("no copy of {bytes} bytes at {address:#x}: {}", driver_error(address));
+        debug!("cannot copy {bytes} bytes at {address:#x}: {}", driver_error(address));
         for RecordedVariable { name, address, size, constant, .. } in &found {
             debug!("variable {name}: {size} bytes at {address:#x}, constant: {constant}; {}", driver_error(*address));
         }
@@ -40,7 +40,7 @@ pub fn explain(error: SnapshotError, variables: &[RecordedVariable]) -> Snapshot
 
 fn driver_error(address: u64) -> String {
     let (mut start, mut size) = (0, 0);
-    // SAFETY: valid places; the driver answers with an error for what is no address of its.
+    // SAFETY: valid places; the driver returns an error for an unknown address.
     let status = unsafe { driver::hooked::cuMemGetAddressRange_v2::call(&mut start, &mut size, address) };
     let mut text = format!("allocation of {size} bytes at {start:#x} ({})", recorded_family::error(status));
     for (name, attribute) in ATTRIBUTES {

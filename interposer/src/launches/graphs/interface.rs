@@ -1,4 +1,4 @@
-//! The differences between graphs of CUDA and of HIP: reading nodes, and doing what they do.
+//! The differences between graphs of CUDA and of HIP: how to read nodes and how to repeat their work.
 
 use std::collections::HashSet;
 use std::ffi::c_void;
@@ -20,18 +20,18 @@ use crate::kernels::kernel::CodeOwner;
 use crate::kernels::request::LaunchArguments;
 use crate::process::recorded_family;
 
-/// A value of `CUlaunchAttributeValue`, which is 64 bytes; HIP's is smaller.
+/// A value of `CUlaunchAttributeValue`, which has 64 bytes; HIP's is smaller.
 type AttributeValue = [u32; 16];
 
-/// `CUDA_MEMCPY3D`, which is only passed on: its kinds of memory are enumerators that may be newer than we are.
+/// `CUDA_MEMCPY3D`, which is only passed on, because its memory types may be newer than this code.
 pub type OpaqueCopy3d = [u64; 25];
 
 /// `CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE`, of CUDA 12.4 and later.
 const CHANGED_BY_KERNELS: &str = "it has a node that kernels may change";
 
-/// What calls have the effect of.
+/// A step of a graph, which calls can repeat.
 pub enum GraphStep {
-    /// A kernel's node, which is read when it is launched: its parameters may change.
+    /// A kernel's node, read at each launch because its parameters may change.
     Kernel(GraphNode),
     Copy(Box<OpaqueCopy3d>),
     Set(Fill),
@@ -39,14 +39,14 @@ pub enum GraphStep {
     Part(GraphPart),
 }
 
-/// A kernel's node.
+/// The kernel of a node.
 pub struct NodeKernel {
     pub function: CUfunction,
     pub launch: Launch,
-    /// As the driver's launch functions take them; they live as long as the node, or until it gets others.
+    /// As the driver's launch functions take them. They live as long as the node, or until its parameters change.
     parameters: *mut *mut c_void,
     extra: *mut *mut c_void,
-    /// Null for the current one, and for HIP.
+    /// Null for the current context, and for HIP.
     context: CUcontext,
 }
 
@@ -55,7 +55,7 @@ impl NodeKernel {
         LaunchArguments::new(self.parameters, self.extra)
     }
 
-    /// With another function and shape, as `cuGraphKernelNodeSetParams_v2` takes it.
+    /// The parameters for `cuGraphKernelNodeSetParams_v2`, with another function and shape.
     fn cuda_parameters(&self, function: CUfunction, shape: &LaunchDimensions) -> KernelNode {
         KernelNode {
             function: function as usize,
@@ -69,7 +69,7 @@ impl NodeKernel {
         }
     }
 
-    /// The same, as `hipGraphKernelNodeSetParams` takes it.
+    /// The parameters for `hipGraphKernelNodeSetParams`, with another function and shape.
     fn hip_parameters(&self, function: CUfunction, shape: &LaunchDimensions) -> KernelNodeParameters {
         let dimensions = |of: Dim3| Dimensions { x: of.x, y: of.y, z: of.z };
         KernelNodeParameters {
@@ -84,7 +84,7 @@ impl NodeKernel {
 }
 
 pub trait GraphInterface {
-    /// Why no graph can be launched node by node, if so.
+    /// Why graphs cannot be launched node by node.
     fn obstacle(&self) -> Option<&'static str>;
 
     /// The driver's number (`CUgraphNodeType`) of a kind of node.
@@ -93,13 +93,13 @@ pub trait GraphInterface {
     /// Reads a kernel's node.
     fn kernel(&self, node: GraphNode) -> Result<NodeKernel, &'static str>;
 
-    /// What a kernel's node would be with these parameters.
+    /// A kernel's node with these parameters.
     ///
     /// # Safety
-    /// The vendor has just taken them for such a node.
+    /// The vendor has just accepted them for such a node.
     unsafe fn kernel_with(&self, node: GraphNode, parameters: *const c_void) -> Result<NodeKernel, &'static str>;
 
-    /// Has an executable launch another function, with a kernel's own arguments, where a node's kernel was.
+    /// Replaces the function of a node's kernel in an executable, with the kernel's own arguments.
     ///
     /// # Safety
     /// The kernel is that of the node in this executable, and the function takes the same arguments.
@@ -112,13 +112,13 @@ pub trait GraphInterface {
         shape: &LaunchDimensions,
     ) -> Status;
 
-    /// Gives a kernel's node other parameters.
+    /// Changes the parameters of a kernel's node.
     ///
     /// # Safety
-    /// The vendor has just taken them for such a node.
+    /// The vendor has just accepted them for such a node.
     unsafe fn set_kernel(&self, node: GraphNode, parameters: *const c_void) -> Status;
 
-    /// Gives a node of a graph another function, with a kernel's own arguments.
+    /// Replaces the function of a node's kernel in a graph, with the kernel's own arguments.
     ///
     /// # Safety
     /// The kernel is that of the node, and the function takes the same arguments.
@@ -133,20 +133,20 @@ pub trait GraphInterface {
     /// Updates an executable with a graph.
     ///
     /// # Safety
-    /// Both live.
+    /// Both are alive.
     unsafe fn update(&self, executable: Executable, graph: Graph) -> Status;
 
-    /// Launches a kernel as its node says.
+    /// Launches the kernel of a node.
     ///
     /// # Safety
-    /// The kernel was read from a node that lives; the stream is the application's.
+    /// The kernel was read from a live node; the stream is the application's.
     unsafe fn launch(&self, kernel: &NodeKernel, stream: CUstream) -> Status;
 
-    /// The steps of copies, fills and host functions of a graph, given in an order in which they can be done.
+    /// The steps of copies, fills and host functions of a graph, whose nodes are given in a possible order.
     fn steps(&self, graph: Graph, nodes: &[(GraphNode, u32)]) -> Result<Vec<GraphStep>, &'static str>;
 }
 
-/// The interface of the process.
+/// The interface of this process.
 pub fn interface() -> &'static dyn GraphInterface {
     if recorded_family::is_hip() { &Hip } else { &Cuda }
 }
@@ -231,7 +231,7 @@ impl GraphInterface for Cuda {
     unsafe fn update(&self, executable: Executable, graph: Graph) -> Status {
         // `CUgraphExecUpdateResultInfo`: a number and two nodes.
         let mut result = [0u64; 3];
-        // SAFETY: the caller's promise; the place is as large as what is written.
+        // SAFETY: the caller's promise; the place is large enough.
         unsafe { driver::hooked::cuGraphExecUpdate_v2::call(executable, graph, result.as_mut_ptr().cast()) }
     }
 
@@ -260,8 +260,8 @@ impl GraphInterface for Cuda {
     }
 }
 
-/// HIP tells the parameters of kernels alone: those of some copies are not the ones that it reads for others, and a
-/// volume's fill comes without its depth. So the other nodes are launched as graphs of their own.
+/// HIP reports only the parameters of kernels reliably: for some copies it does not return the right ones, and for a
+/// fill of a volume the depth is missing. So the other nodes are launched as separate graphs.
 struct Hip;
 
 impl GraphInterface for Hip {
@@ -315,7 +315,7 @@ impl GraphInterface for Hip {
                 attributes: LaunchAttributes::default(),
             },
             parameters: read.parameters,
-            // Of a node with both, this is the application's, and gone.
+            // For a node with both, `extra` is the application's pointer and may be invalid.
             extra: if is_packed { read.extra } else { std::ptr::null_mut() },
             context: std::ptr::null_mut(),
         })
@@ -389,7 +389,7 @@ impl GraphInterface for Hip {
     }
 }
 
-/// An executable of some nodes of a graph.
+/// An executable with some nodes of a graph.
 pub struct GraphPart(Executable);
 
 impl GraphPart {
@@ -400,12 +400,12 @@ impl GraphPart {
             return Err(UNREADABLE);
         }
         let part = Self::of_clone(clone, nodes);
-        // SAFETY: our own clone, which nothing else refers to: an executable has nodes of its own.
+        // SAFETY: the clone made above, which has no other references: an executable has its own nodes.
         unsafe { driver::cuGraphDestroy(clone) };
         part.ok_or(UNREADABLE)
     }
 
-    /// Destroys the other nodes of a clone: without edges, which versions before 6.3 lose count of.
+    /// Destroys the other nodes of a clone. Removes their edges first, because versions before 6.3 miscount them.
     fn of_clone(clone: Graph, nodes: &[(GraphNode, u32)]) -> Option<Self> {
         let twin_of = |node: GraphNode| {
             let mut twin = std::ptr::null_mut();
@@ -418,19 +418,19 @@ impl GraphPart {
         let (from, to) = edges_of(clone)?;
         let is_between_kept = |(from, to): &(GraphNode, GraphNode)| kept.contains(from) && kept.contains(to);
         let (from, to): (Vec<_>, Vec<_>) = from.into_iter().zip(to).filter(|edge| !is_between_kept(edge)).unzip();
-        // SAFETY: edges of our own clone.
+        // SAFETY: edges of the clone.
         let status = unsafe { hip::hipGraphRemoveDependencies(clone, from.as_ptr(), to.as_ptr(), from.len()) };
         if status != Status::SUCCESS {
             return None;
         }
         for node in nodes {
-            // SAFETY: a node of our own clone.
+            // SAFETY: a node of the clone.
             if !kept.contains(&node) && unsafe { hip::hipGraphDestroyNode(node) } != Status::SUCCESS {
                 return None;
             }
         }
         let (mut executable, flags) = (std::ptr::null_mut(), 0);
-        // SAFETY: a valid place, and our own graph.
+        // SAFETY: a valid place, and the clone.
         let status = unsafe { driver::hooked::hipGraphInstantiateWithFlags::call(&mut executable, clone, flags) };
         (status == Status::SUCCESS).then_some(Self(executable))
     }
@@ -438,14 +438,14 @@ impl GraphPart {
     /// # Safety
     /// The stream is the application's.
     pub unsafe fn launch(&self, stream: CUstream) -> Status {
-        // SAFETY: our own executable; the caller's promise.
+        // SAFETY: an executable of the recorder; the caller's promise.
         unsafe { driver::hooked::hipGraphLaunch::call(self.0, hip::named(stream)) }
     }
 }
 
 impl Drop for GraphPart {
     fn drop(&mut self) {
-        // SAFETY: our own executable, which nobody launches any more.
+        // SAFETY: an executable of the recorder, which is not launched any more.
         unsafe { driver::hooked::hipGraphExecDestroy::call(self.0) };
     }
 }

@@ -1,9 +1,9 @@
-//! Graphs: launched node by node under `MNEME_GRAPHS=expand`, with tuned kernels by `mneme apply`.
+//! Graphs: launched node by node under `MNEME_GRAPHS=expand`, and with tuned kernels by `mneme apply`.
 //!
-//! Node by node their kernels can be recorded. An executable graph cannot be read back, so a clone of its graph is kept
-//! from its instantiation on, and changes of the executable are repeated on the clone or end its expansion. A graph
-//! with a node that no single call has the effect of (memory of its own, conditions, semaphores, …) is launched whole,
-//! and the summary says why.
+//! Launched node by node, their kernels can be recorded. An executable graph cannot be read back, so a clone of its
+//! graph is kept from its instantiation on. Changes of the executable are repeated on the clone, or they end its
+//! expansion. A graph with a node that cannot be repeated by one call (memory allocations, conditions, semaphores, …)
+//! is launched as a whole, and the summary gives the reason.
 
 mod interface;
 mod nodes;
@@ -44,7 +44,7 @@ unsafe impl Send for ClonedGraph {}
 unsafe impl Sync for ClonedGraph {}
 
 impl ClonedGraph {
-    /// Without steps; `None` where the driver does not copy it.
+    /// Clones a graph, without steps. `None` if the driver refuses.
     fn of(graph: Graph) -> Option<Self> {
         let mut copy = std::ptr::null_mut();
         // SAFETY: a valid place, and a graph that has just been read.
@@ -63,17 +63,17 @@ impl ClonedGraph {
 
 impl Drop for ClonedGraph {
     fn drop(&mut self) {
-        // SAFETY: our own clone, which nothing else refers to.
+        // SAFETY: the recorder's clone, which has no other references.
         unsafe { driver::cuGraphDestroy(self.graph) };
     }
 }
 
-/// A clone, or why there is none.
+/// A clone, or the reason why there is none.
 type Followed = Result<Arc<ClonedGraph>, &'static str>;
 
 #[derive(Default)]
 struct Graphs {
-    /// What is behind each executable graph (`CUgraphExec`).
+    /// The clone for each executable graph (`CUgraphExec`).
     clones: BTreeMap<usize, Followed>,
 }
 
@@ -83,7 +83,7 @@ fn graphs() -> MutexGuard<'static, Graphs> {
     GRAPHS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The clone behind an executable graph, and its kernels in the order of its steps.
+/// The clone for an executable graph, and its kernels in the order of its steps.
 fn expansion(executable: Executable) -> Result<(Arc<ClonedGraph>, Vec<NodeKernel>), &'static str> {
     let clone = graphs()
         .clones
@@ -133,7 +133,7 @@ unsafe fn launch_on(call: &dyn Fn() -> Status, executable: Executable, stream: C
     }
 }
 
-/// Does a step; the next of the kernels is its, where it is one.
+/// Performs a step. If the step is a kernel, takes the next of `kernels`.
 fn perform(step: &GraphStep, kernels: &mut impl Iterator<Item = NodeKernel>, handle: usize) -> Status {
     let stream = handle as CUstream;
     match step {
@@ -174,7 +174,7 @@ fn perform(step: &GraphStep, kernels: &mut impl Iterator<Item = NodeKernel>, han
 }
 
 fn launch_kernel(kernel: &NodeKernel, stream: usize) -> Status {
-    // SAFETY: the clone's node lives; the stream is the application's.
+    // SAFETY: the clone's node is alive; the stream is the application's.
     let call = || unsafe { interface().launch(kernel, stream as CUstream) };
     let (function, launch, arguments) = (kernel.function, kernel.launch, kernel.arguments());
     recorder::launch(&call, LaunchRequest { function, launch, stream, arguments, extras: Extras::None })
@@ -194,7 +194,7 @@ pub unsafe fn launch_per_thread(call: &dyn Fn() -> Status, executable: Executabl
     unsafe { launch_on(call, executable, stream, STREAM_PER_THREAD) }
 }
 
-/// Replaces what is behind an executable graph.
+/// Replaces the clone for an executable graph.
 fn keep(executable: Executable, clone: Option<Followed>) {
     let mut graphs = graphs();
     let old = match clone {
@@ -202,16 +202,16 @@ fn keep(executable: Executable, clone: Option<Followed>) {
         None => graphs.clones.remove(&(executable as usize)),
     };
     drop(graphs);
-    // With calls of the vendor, hence without the lock.
+    // Dropped without the lock, because dropping calls the vendor.
     drop(old);
 }
 
-/// Whether the kernels of graphs are replaced where they are.
+/// Whether the kernels of graphs are replaced in their nodes.
 fn replaces_nodes() -> bool {
     settings().mode == RecorderMode::Apply && !settings().expand_graphs
 }
 
-/// Clones a graph behind an executable that was made from it or updated with it.
+/// Clones a graph for an executable that was made from it or updated with it.
 fn follow(executable: Executable, graph: Graph) {
     if !settings().expand_graphs {
         return;
@@ -219,33 +219,33 @@ fn follow(executable: Executable, graph: Graph) {
     keep(executable, Some(cloned(graph).map(Arc::new)));
 }
 
-/// A clone of a graph that can be launched node by node. Of one that cannot there is none: no driver clones what has
-/// nodes for memory.
+/// Clones a graph if it can be launched node by node. The check comes first, because no driver clones a graph with
+/// memory nodes.
 fn cloned(graph: Graph) -> Result<ClonedGraph, &'static str> {
     if EVENTS.load(Ordering::Relaxed) {
-        return Err("the program has captured a launch with events of its own, which HIP does not report");
+        return Err("the program has captured a launch with its own events, which HIP does not report");
     }
     let interface = interface();
     if let Some(reason) = interface.obstacle().or_else(|| obstacle_in(interface, graph, 0)) {
         return Err(reason);
     }
-    let mut clone = ClonedGraph::of(graph).ok_or("the driver does not copy it")?;
+    let mut clone = ClonedGraph::of(graph).ok_or("the driver refuses to clone it")?;
     steps(interface, clone.graph, 0, &mut clone.steps)?;
     Ok(clone)
 }
 
-/// Whether a launch of HIP with events of its own was captured: its node has them, and nothing tells.
+/// Whether a HIP launch with its own events was captured. Its node contains them, but HIP does not report them.
 static EVENTS: AtomicBool = AtomicBool::new(false);
 
-/// Notes the events of a launch of HIP.
+/// Notes the events of a HIP launch.
 pub fn note_events(stream: CUstream, events: [CUevent; 2]) {
     if events.iter().any(|event| !event.is_null()) && captures::captures(stream) {
         EVENTS.store(true, Ordering::Relaxed);
     }
 }
 
-/// `CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH`, HIP's has the same value: kernels launch such a graph, too, as it was
-/// when it was uploaded.
+/// `CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH`; HIP's has the same value. Kernels too launch such a graph, in the state
+/// of its upload.
 const FOR_DEVICE: c_ulonglong = 4;
 
 unsafe fn made(call: &dyn Fn() -> Status, executable: *mut Executable, graph: Graph, flags: c_ulonglong) -> Status {
@@ -340,7 +340,7 @@ pub unsafe fn set_kernel<P>(
 ) -> Status {
     let status = call();
     if status == Status::SUCCESS && replaces_nodes() {
-        // SAFETY: the driver has just taken them for this node.
+        // SAFETY: the driver has just accepted them for this node.
         let kernel = unsafe { interface().kernel_with(node, parameters.cast()) };
         replaced::set(executable, node, kernel);
         return status;
@@ -350,7 +350,7 @@ pub unsafe fn set_kernel<P>(
         && let Some(Ok(clone)) = clone
     {
         let set = clone.twin(node).is_some_and(|twin| {
-            // SAFETY: the driver has just taken the same parameters for the same node of the original.
+            // SAFETY: the driver has just accepted the same parameters for the same node of the original.
             unsafe { interface().set_kernel(twin, parameters.cast()) == Status::SUCCESS }
         });
         if !set {
@@ -360,7 +360,7 @@ pub unsafe fn set_kernel<P>(
     status
 }
 
-const CHANGED: &str = "its nodes were changed after it was made";
+const CHANGED: &str = "its nodes were changed after its instantiation";
 
 fn changed(call: &dyn Fn() -> Status, executable: Executable, node: GraphNode) -> Status {
     let status = call();
@@ -424,7 +424,7 @@ pub unsafe fn change_symbol<T>(
 /// # Safety
 /// The arguments are those of `cuGraphExecDestroy`.
 pub unsafe fn destroy(call: &dyn Fn() -> Status, executable: Executable) -> Status {
-    // Not after it: another thread may have been given the handle then.
+    // Before the call: afterwards another thread may already have got the same handle.
     replaced::forget(executable);
     let status = call();
     if status == Status::SUCCESS {
@@ -437,8 +437,8 @@ pub unsafe fn destroy(call: &dyn Fn() -> Status, executable: Executable) -> Stat
 mod tests {
     use super::*;
 
-    /// A driver with a few graphs: 1 is a kernel and a child, 2; that allocates memory; 3 is a kernel alone; 4 is
-    /// nothing.
+    /// A driver with a few graphs: 1 is a kernel and a child, 2, which allocates memory; 3 is a kernel alone; 4 is
+    /// empty.
     #[test]
     fn a_graph_that_cannot_be_launched_node_by_node_is_not_cloned_and_says_why() {
         unsafe extern "C" fn nodes(graph: Graph, out: *mut GraphNode, count: *mut usize) -> Status {
@@ -448,7 +448,7 @@ mod tests {
                 3 => &[0x100],
                 _ => &[],
             };
-            // SAFETY: the caller passes a place for a number, and one for as many nodes as it says.
+            // SAFETY: the caller passes a place for a number, and one for that many nodes.
             unsafe {
                 if !out.is_null() {
                     found

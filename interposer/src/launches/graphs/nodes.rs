@@ -1,4 +1,4 @@
-//! Nodes of graphs: their kinds, and how they are read.
+//! Nodes of graphs: their kinds, and how to read them.
 
 use mneme_abi::cuda::sys::CUgraphNodeType;
 
@@ -18,7 +18,7 @@ pub const UNREADABLE: &str = "the driver does not show its nodes";
 /// The nodes of a graph, in any order.
 pub fn nodes_of(graph: Graph) -> Option<Vec<GraphNode>> {
     let mut count = 0;
-    // SAFETY: a graph that lives; without a place for nodes only their number is written.
+    // SAFETY: a live graph; without a place for nodes only their number is written.
     if unsafe { driver::cuGraphGetNodes(graph, std::ptr::null_mut(), &mut count) } != Status::SUCCESS {
         return None;
     }
@@ -31,10 +31,10 @@ pub fn nodes_of(graph: Graph) -> Option<Vec<GraphNode>> {
     Some(nodes)
 }
 
-/// The edges of a graph: from which nodes, to which.
+/// The edges of a graph: the nodes from which, and to which, they lead.
 pub fn edges_of(graph: Graph) -> Option<(Vec<GraphNode>, Vec<GraphNode>)> {
     let mut count = 0;
-    // SAFETY: a graph that lives; without places for edges only their number is written.
+    // SAFETY: a live graph; without places for edges only their number is written.
     let status = unsafe { driver::cuGraphGetEdges(graph, std::ptr::null_mut(), std::ptr::null_mut(), &mut count) };
     if status != Status::SUCCESS {
         return None;
@@ -56,8 +56,8 @@ pub fn child_of(node: GraphNode) -> Option<Graph> {
 
 /// Reads a node's parameters.
 pub fn parameters<T, P>(node: GraphNode, get: unsafe fn(GraphNode, *mut P) -> Status) -> Result<T, &'static str> {
-    // SAFETY: each is a structure of numbers and pointers, for which all zero is a value.
+    // SAFETY: each is a structure of numbers and pointers, for which all zeros are valid.
     let mut parameters: T = unsafe { std::mem::zeroed() };
-    // SAFETY: the node is of the kind that the function is for (the caller's match), and the place is of its type.
+    // SAFETY: the caller passes a node of the function's kind, and the place has its type.
     if unsafe { get(node, (&raw mut parameters).cast()) } == Status::SUCCESS { Ok(parameters) } else { Err(UNREADABLE) }
 }

@@ -1,6 +1,7 @@
-//! Tuned code in the kernel nodes of executable graphs, under `MNEME_MODE=apply`.
+//! Puts tuned code into the kernel nodes of executable graphs, under `MNEME_MODE=apply`.
 //!
-//! An executable gets it right after the application has made or changed it; the application's graph stays as it is.
+//! An executable gets the code right after the application has made or changed it. The application's graph is
+//! unchanged.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,18 +16,18 @@ use crate::kernels::request::{Extras, LaunchRequest};
 
 const SEVERAL_CONTEXTS: &str = "in a graph of a program with several contexts";
 const FOR_DEVICE: &str = "in a graph that kernels launch";
-const REFUSED: &str = "the driver does not take its tuned code in a graph";
+const REFUSED: &str = "the driver refuses its tuned code in a graph";
 
-/// A kernel node for whose kernel there are winners.
+/// A kernel node whose kernel has winners.
 struct Node {
-    /// The node of the outermost graph that it is, or is in.
+    /// The node of the outermost graph that it is, or is inside.
     outermost: usize,
     kernel: GraphKernel,
 }
 
 #[derive(Default)]
 struct Known {
-    /// Kernels launch it as well.
+    /// Kernels launch it too.
     is_for_device: bool,
     /// By handle.
     nodes: BTreeMap<usize, Node>,
@@ -50,8 +51,8 @@ pub fn made(executable: Executable, graph: Graph, is_for_device: bool) {
     executables().insert(executable as usize, Known { is_for_device, nodes });
 }
 
-/// Puts tuned code into an executable that was updated with a graph, by an update with a clone of it: no executable
-/// knows the nodes of a graph that it was not made from.
+/// Puts tuned code into an executable that was updated with a graph. Uses another update, with a clone, because an
+/// executable does not know the nodes of a graph that it was not made from.
 pub fn updated(executable: Executable, graph: Graph) {
     let is_for_device = executables().get(&(executable as usize)).is_some_and(|known| known.is_for_device);
     let mut clone: Option<Option<ClonedGraph>> = None;
@@ -67,7 +68,7 @@ pub fn updated(executable: Executable, graph: Graph) {
             tuned.keep(REFUSED);
         }
     });
-    // SAFETY: a clone of the graph that the driver has just updated the executable with.
+    // SAFETY: a clone of the graph with which the driver has just updated the executable.
     let is_taken =
         clone.flatten().is_some_and(|clone| unsafe { interface().update(executable, clone.graph) == Status::SUCCESS });
     if !is_taken {
@@ -76,7 +77,7 @@ pub fn updated(executable: Executable, graph: Graph) {
     executables().insert(executable as usize, Known { is_for_device, nodes });
 }
 
-/// Chooses for the kernels of a graph, and has what is chosen put in place.
+/// Chooses code for the kernels of a graph, and calls `put` for each.
 fn replace(
     graph: Graph,
     is_for_device: bool,
@@ -92,7 +93,8 @@ fn replace(
     found
 }
 
-/// Shows every kernel node of a graph and its children, with the node of the outermost graph that it is in.
+/// Calls `see` for every kernel node of a graph and its children, with the node of the outermost graph that contains
+/// it.
 fn visit(graph: Graph, depth: usize, within: Option<GraphNode>, see: &mut dyn FnMut(GraphNode, GraphNode)) {
     for node in nodes_of(graph).unwrap_or_default() {
         let outermost = within.unwrap_or(node);
@@ -108,7 +110,7 @@ fn visit(graph: Graph, depth: usize, within: Option<GraphNode>, see: &mut dyn Fn
     }
 }
 
-/// `None` where nothing is tuned for the kernel.
+/// Chooses code for a kernel. `None` if it is not tuned.
 fn choose(kernel: &NodeKernel, is_for_device: bool) -> Option<GraphKernel> {
     let (function, launch, arguments) = (kernel.function, kernel.launch, kernel.arguments());
     let request = LaunchRequest { function, launch, stream: STREAM_LEGACY, arguments, extras: Extras::None };
@@ -123,14 +125,15 @@ fn choose(kernel: &NodeKernel, is_for_device: bool) -> Option<GraphKernel> {
     Some(chosen)
 }
 
-/// The application has given a kernel's node in an executable these parameters.
+/// Handles new parameters of a kernel's node in an executable.
 pub fn set(executable: Executable, node: GraphNode, kernel: Result<NodeKernel, &'static str>) {
     let (outermost, is_for_device) = {
         let mut executables = executables();
         let Some(known) = executables.get_mut(&(executable as usize)) else { return };
         match known.nodes.get(&(node as usize)) {
             Some(node) => (node.outermost, known.is_for_device),
-            // Of the graph that it was made from, where it was updated with another one since.
+            // The node may belong to the graph of the instantiation, if the executable was updated with another one
+            // since.
             None => return known.nodes.values_mut().for_each(|node| node.kernel.keep(CHANGED)),
         }
     };
@@ -152,7 +155,7 @@ pub fn set(executable: Executable, node: GraphNode, kernel: Result<NodeKernel, &
     }
 }
 
-/// The application has changed a node of an executable in a way that is not followed.
+/// Notes that the application has changed a node of an executable in an unsupported way.
 pub fn note_change(executable: Executable, node: GraphNode) {
     let mut executables = executables();
     let nodes = executables.get_mut(&(executable as usize)).into_iter().flat_map(|known| known.nodes.iter_mut());

@@ -1,4 +1,4 @@
-//! The steps of a graph: its nodes in an order to launch them one by one, or why there is none.
+//! The steps of a graph: its nodes in an order in which they can be launched one by one, or the reason why they cannot.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -10,7 +10,7 @@ use super::nodes::{
 use super::{Graph, GraphNode};
 use crate::driver::{self, Status};
 
-/// Child graphs within child graphs: deeper than any program builds, and an end to damage.
+/// The limit of nesting of child graphs: deeper than real programs build, and an end for corrupt ones.
 pub const DEEPEST: usize = 16;
 
 /// The nodes of a graph, each after those that it depends on.
@@ -19,7 +19,7 @@ fn ordered(graph: Graph) -> Option<Vec<GraphNode>> {
     topological(&nodes_of(graph)?, &from, &to)
 }
 
-/// Orders nodes so that every edge leads forward; `None` for a cycle.
+/// Orders nodes so every edge leads forward. `None` for a cycle.
 fn topological<T: Copy + Eq + Hash>(nodes: &[T], from: &[T], to: &[T]) -> Option<Vec<T>> {
     let mut missing: HashMap<T, usize> = nodes.iter().map(|node| (*node, 0)).collect();
     let mut after: HashMap<T, Vec<T>> = HashMap::new();
@@ -45,7 +45,7 @@ fn topological<T: Copy + Eq + Hash>(nodes: &[T], from: &[T], to: &[T]) -> Option
 /// The kind of a node (`CUgraphNodeType`).
 pub fn kind_of(interface: &dyn GraphInterface, node: GraphNode) -> Option<u32> {
     let mut number = u32::MAX;
-    // SAFETY: a node of a graph that lives, and a place for an enumerator.
+    // SAFETY: a node of a live graph, and a place for an enumerator.
     let status = unsafe { driver::cuGraphNodeGetType(node, &mut number) };
     (status == Status::SUCCESS).then(|| interface.kind(number))
 }
@@ -80,7 +80,7 @@ pub fn steps(
     Ok(())
 }
 
-/// Why no single call has the effect of a node of this kind (`CUgraphNodeType`), if so.
+/// Why one call cannot repeat a node of this kind (`CUgraphNodeType`).
 fn obstacle(kind: u32) -> Option<&'static str> {
     match kind {
         KERNEL | MEMCPY | MEMSET | HOST | CHILD | EMPTY => None,
@@ -93,7 +93,7 @@ fn obstacle(kind: u32) -> Option<&'static str> {
     }
 }
 
-/// The first node of a graph that is in the way of launching it node by node.
+/// Why a graph cannot be launched node by node: the first node that prevents it.
 pub fn obstacle_in(interface: &dyn GraphInterface, graph: Graph, depth: usize) -> Option<&'static str> {
     let Some(nodes) = nodes_of(graph) else { return Some(UNREADABLE) };
     nodes.into_iter().find_map(|node| {
@@ -116,8 +116,7 @@ mod tests {
             nodes in 1usize..20,
             edges in proptest::collection::vec((0usize..20, 0usize..20), 0..40),
         ) {
-            // Edges from a smaller to a larger number make no cycle; the list is reversed so that the order has to be
-            // found.
+            // Edges from smaller to larger numbers form no cycle. The list is reversed, so the order has to be found.
             let edges: Vec<_> = edges.into_iter().filter(|(from, to)| from < to && *to < nodes).collect();
             let (from, to): (Vec<_>, Vec<_>) = edges.iter().copied().unzip();
             let reversed: Vec<_> = (0..nodes).rev().collect();
