@@ -1,6 +1,6 @@
-//! Tests of the recorder in front of a stand-in for HIP.
+//! Tests of the recorder with a HIP stand-in behind it.
 //!
-//! A program that links the library, or loads it, is recorded, and notices nothing.
+//! A program that links or loads the library is recorded, and runs as it does without the recorder.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -13,7 +13,7 @@ use mneme_core::recording::store::Store;
 
 const ELEMENTS: usize = 50_000;
 
-/// The IR of the kernel for a processor; `external` is what its variable is to other files.
+/// The IR of the kernel for a processor. `external` tells whether other files can use its variable.
 fn table(processor: &str, external: bool) -> IrTable {
     let arguments = vec![IrArgument::new("data", "ptr", 0, 8), IrArgument::new("count", "i32", 8, 4)];
     let kernel = Symbol { refs: vec![1], arguments, ..Symbol::exported("_Z3addPii", SymbolKind::Kernel) };
@@ -31,7 +31,7 @@ fn table(processor: &str, external: bool) -> IrTable {
     }
 }
 
-/// The folder with the programs: `linked`, `dlsym`, and `private`, which is `linked` with a variable of its file's own.
+/// The folder with the programs: `linked`, `dlsym`, and `private`, which is `linked` with a file-private variable.
 fn programs() -> &'static Path {
     static PROGRAMS: OnceLock<tempfile::TempDir> = OnceLock::new();
     let folder = PROGRAMS.get_or_init(|| {
@@ -168,7 +168,7 @@ fn a_program_of_hip_is_recorded() {
     }
 }
 
-/// What is printed is the same, but for where memory is and how rows of it are padded.
+/// The output is the same as without the recorder, except for addresses and row pitches.
 #[test]
 fn the_recorders_own_calls_are_not_seen() {
     for environment in [&[][..], &[("FAKE_HIP_7", "1")]] {
@@ -196,13 +196,9 @@ fn without_virtual_memory_management_memory_is_the_vendors() {
 #[test]
 fn variables_whose_place_is_not_told_are_refused_by_name() {
     for (program, variable, reason) in [
-        ("linked", "managed", "is managed, and HIP does not report where the device keeps its address"),
-        (
-            "linked",
-            "hidden",
-            "is inline or of a template, and HIP reports where such a one is only if the host uses it",
-        ),
-        ("private", "hidden", "is private to its file, so that HIP does not report where it is"),
+        ("linked", "managed", "is managed"),
+        ("linked", "hidden", "is inline or of a template"),
+        ("private", "hidden", "is private to its file"),
     ] {
         let run = record(program, &[variable], &[]);
         let reason = format!("its variable counter {reason}");

@@ -1,6 +1,6 @@
-//! Tests of the recorder in front of a stand-in driver.
+//! Tests of the recorder with a stand-in driver behind it.
 //!
-//! A program that gets at the driver in each of the three ways is recorded, and notices nothing.
+//! A program that finds the driver in any of the three ways is recorded, and runs as it does without the recorder.
 
 #[path = "recording/images.rs"]
 mod images;
@@ -48,7 +48,7 @@ fn table() -> IrTable {
     }
 }
 
-/// What the section says of the application's own code.
+/// How the application's own code was compiled, for the section.
 fn compiled() -> CompileOptions {
     CompileOptions {
         level: "2".into(),
@@ -322,8 +322,8 @@ fn memory_of_other_interfaces_is_recorded_while_it_is_mapped() {
     assert_eq!((vendors(40), vendors(50), vendors(60)), (vec![4000], vec![8000], vec![]));
 }
 
-/// As `mneme record` preloads us: in front. Whichever functions the tool calls, it sees every launch once, and so do
-/// we.
+/// `mneme record` preloads the recorder in front of other tools. Whichever functions the tool calls, it and the
+/// recorder see every launch once.
 #[test]
 fn another_tool_before_the_driver_loses_nothing_and_nothing_is_lost_to_it() {
     let preload =
@@ -385,12 +385,12 @@ fn summary_of(run: &Run, kernel: &str) -> serde_json::Value {
     found.unwrap_or_else(|| panic!("{kernel} in {summary}"))
 }
 
-/// What the program prints, but for its addresses.
+/// The output of the program without its addresses.
 fn results(output: &str) -> String {
     output.split_once("result").unwrap().1.to_owned()
 }
 
-/// What became of a kernel: launches, instances, and the launches that a recording failed of.
+/// The summary of a kernel: launches, instances, and launches whose recording failed.
 fn outcome(run: &Run, kernel: &str) -> (u64, u64, u64) {
     let found = summary_of(run, kernel);
     let failed =
@@ -398,7 +398,7 @@ fn outcome(run: &Run, kernel: &str) -> (u64, u64, u64) {
     (found["launches"].as_u64().unwrap(), found["instances"].as_u64().unwrap(), failed)
 }
 
-/// With a driver that records an event behind all work, and with an older one.
+/// Runs with a driver that records an event behind all work, and with an older one.
 #[test]
 fn a_kernel_that_waits_for_the_host_is_given_up_and_the_next_is_recorded() {
     for driver in ["FAKE_NEW", "FAKE_OLD"] {
@@ -446,7 +446,7 @@ fn a_lock_on_the_packs_that_somebody_keeps_ends_recording_and_not_the_program() 
     }
 }
 
-/// With a limit of 0 only what is done at once is recorded.
+/// With a limit of 0, only work that finishes at once is recorded.
 #[test]
 fn after_three_waits_in_vain_only_kernels_are_recorded_that_were_seen_to_finish() {
     let settings = [("MNEME_KERNEL_LIMIT", "0")];
@@ -506,7 +506,7 @@ fn what_is_recorded_is_private() {
     }
 }
 
-/// The lines of both that come after those of the first launches.
+/// The lines of both that follow the first launches.
 fn tails(run: &Run, alone: &Output) -> [String; 2] {
     let tail = |text: &str| text.split_once("result 303 201\n").unwrap_or_default().1.to_owned();
     [tail(&run.stdout()), tail(&String::from_utf8_lossy(&alone.stdout))]
@@ -518,7 +518,7 @@ fn instances(run: &Run) -> usize {
 
 #[test]
 fn threads_that_are_cancelled_end_as_without_us() {
-    // Where the vendor's library has cancellation points, and where it has none.
+    // With cancellation points in the vendor's library, and without.
     for interruption in ["none", "cancellation"] {
         let arguments = ["proc", "cancel"];
         let environment = [("FAKE_INTERRUPTION", interruption), ("MNEME_MAX_RECORDINGS", "9")];
@@ -540,7 +540,7 @@ fn a_jump_out_of_a_call_ends_neither_the_recording_nor_the_program() {
     let [ours, theirs] = tails(&run, &alone);
     assert_eq!((&ours, run.output.status), (&theirs, alone.status), "{}", run.stderr());
     assert_eq!(ours.matches("left 1, blocked 0, launch 0\n").count(), 6, "{ours}");
-    // The two first, those that were left when they were recorded, and those after each jump.
+    // The first two, those that were left while they were recorded, and those after each jump.
     assert_eq!(instances(&run), 2 + 2 + 6, "{}", run.stderr());
 }
 
@@ -552,9 +552,9 @@ fn a_jump_out_of_a_fault_in_a_recorded_launch_ends_the_recording_by_name() {
     let alone = Command::new(programs().application()).args(arguments).envs(environment).output().unwrap();
     let [ours, theirs] = tails(&run, &alone);
     assert_eq!((&ours, run.output.status), (&theirs, alone.status), "{}", run.stderr());
-    // The two first, and those after the jumps out of a counted launch and out of a copy.
+    // The first two, and those after the jumps out of a counted launch and out of a copy.
     assert_eq!(instances(&run), 2 + 2, "{}", run.stderr());
-    assert!(run.stderr().contains("nothing more is recorded: "), "{}", run.stderr());
+    assert!(run.stderr().contains("recording stops: "), "{}", run.stderr());
 }
 
 #[test]
@@ -571,7 +571,7 @@ fn descriptors_that_the_application_closes_and_uses_are_its_own() {
     }
 }
 
-/// Its signal handler has interrupted the heap: nobody can allocate or free any more.
+/// Its signal handler has interrupted the heap, so no code can allocate or free any more.
 #[test]
 fn who_leaves_from_within_the_heap_leaves() {
     for how in ["heap-exit", "heap-exec"] {
@@ -630,7 +630,7 @@ fn a_program_that_becomes_another_has_left_its_recording() {
     assert!(run.stdout().ends_with("another program\n"), "{}{}", run.stdout(), run.stderr());
     assert_eq!(instances(&run), 3, "{}", run.stderr());
     assert!(run.stderr().contains("4 launches, 3 recorded"), "{}", run.stderr());
-    // One that cannot become it goes on.
+    // If the program cannot be executed, the process continues.
     let run = record(&["proc", "exec-fails"], &[("MNEME_MAX_RECORDINGS", "9")]);
     assert!(run.stdout().contains("exec -1\n"), "{}{}", run.stdout(), run.stderr());
     assert_eq!(instances(&run), 4, "{}", run.stderr());

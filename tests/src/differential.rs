@@ -29,9 +29,9 @@ const REFUSALS: &[&str] = &[
     "another stream is being captured",
     // Of kernels that wait, and of others while those wait.
     "did not finish within",
-    "the device was at work for",
-    "work that the recorder has waited for in vain",
-    "the recorder had waited in vain several times",
+    "the device was busy for",
+    "work that did not finish within the recorder's limit",
+    "several waits had reached the limit",
     HOST_WRITES,
     // Later launches of a kernel that one of the reasons before holds for: each is checked.
     "given up after that",

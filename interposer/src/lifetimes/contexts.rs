@@ -1,4 +1,4 @@
-//! The ends of contexts: what they destroy is forgotten, and memory in the arena given back.
+//! Handles the ends of contexts: forgets what they destroy, and releases memory of the arena.
 
 use crate::apply;
 use crate::driver::{self, CUcontext, CUdevice, Status, captures, contexts, gate};
@@ -8,7 +8,7 @@ use crate::process::linker;
 use crate::recorder::{profile, unfinished};
 use crate::snapshot;
 
-/// Looks once more at what ends with a context, while it is there.
+/// Reads the state that ends with a context, while it still exists.
 pub fn before_end() {
     profile::collect();
     unfinished::forget_all();
@@ -56,7 +56,7 @@ pub unsafe fn release_primary(call: &dyn Fn() -> Status, device: CUdevice) -> St
     })
 }
 
-/// A context with several users lives until the last of them detaches.
+/// Detaches from a context, which lives until its last user detaches.
 ///
 /// # Safety
 /// The arguments are those of `cuCtxDetach`.
@@ -72,7 +72,7 @@ pub unsafe fn detach(call: &dyn Fn() -> Status, context: CUcontext) -> Status {
     })
 }
 
-/// All of the current device's is gone, as if its only context had been destroyed.
+/// Resets the current device, as if its only context had been destroyed.
 ///
 /// # Safety
 /// The function has no arguments.
@@ -89,7 +89,7 @@ pub unsafe fn reset_device(call: &dyn Fn() -> Status) -> Status {
     })
 }
 
-/// AMD's library does nothing here; the CPU device resets the device.
+/// Resets a device's primary context. AMD's library does nothing here; the CPU device resets the device.
 ///
 /// # Safety
 /// The arguments are those of `hipDevicePrimaryCtxReset`.
@@ -101,7 +101,8 @@ pub unsafe fn reset_primary_of_hip(call: &dyn Fn() -> Status, device: CUdevice) 
     unsafe { reset_primary(call, device) }
 }
 
-/// AMD's library does nothing here; on the CPU device the last user's release destroys the context.
+/// Releases a device's primary context. AMD's library does nothing here; on the CPU device the last user's release
+/// destroys the context.
 ///
 /// # Safety
 /// The arguments are those of `hipDevicePrimaryCtxRelease`.
@@ -115,7 +116,7 @@ pub unsafe fn release_primary_of_hip(call: &dyn Fn() -> Status, device: CUdevice
 
 fn is_alive(context: CUcontext) -> bool {
     let own = driver::current_context();
-    // SAFETY: the driver says of what is no context that it is none; what was current is put back.
+    // SAFETY: the driver reports an error for a dead context; the current one is restored.
     unsafe {
         let status = driver::cuCtxSetCurrent(context);
         driver::cuCtxSetCurrent(own.unwrap_or_default() as CUcontext);
@@ -123,7 +124,7 @@ fn is_alive(context: CUcontext) -> bool {
     }
 }
 
-/// A user of a device's primary context has released it, which destroys it if it was the last.
+/// Handles the release of a device's primary context, which the last user's release destroys.
 pub fn primary_is_released(device: CUdevice) {
     let (mut flags, mut active) = (0, 1);
     // SAFETY: valid places.

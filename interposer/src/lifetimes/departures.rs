@@ -1,10 +1,11 @@
-//! Calls before which the recorder puts on disk what it has.
+//! Calls before which the recorder writes its data to disk.
 //!
-//! By some a program leaves without an end that we see: it becomes another program (`exec`), or ends inside of the C
-//! library when a forked child goes on in its place (`daemon`). The call may fail, so recording goes on. `_exit` ends
-//! it for good, without the handlers of `exit`. Others close
-//! all descriptors (`closefrom`): a file that our thread has open at that moment would be closed under it, and its
-//! number could be the application's next file by the time that our thread closes it.
+//! With some of them a program leaves without a visible end: it becomes another program (`exec`), or ends inside the C
+//! library while a forked child continues (`daemon`). The call may fail, so recording continues. `_exit` ends the
+//! recording for good, without the handlers of `exit`.
+//!
+//! Others close all descriptors (`closefrom`). They would close a file that the recorder's thread has open, and by the
+//! time the thread closes it, its number could belong to a file of the application.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::AtomicPtr;
@@ -15,20 +16,20 @@ use crate::process::reentrancy;
 use crate::process::trampoline::passed_on;
 use crate::recorder::settling;
 
-/// In the place of a function that this C library lacks.
+/// Replaces a function that this C library lacks.
 extern "C" fn missing() -> c_int {
     // SAFETY: the thread's own error number.
     unsafe { *libc::__errno_location() = libc::ENOSYS };
     -1
 }
 
-/// Has the functions known that are called from signal handlers.
+/// Resolves the functions that signal handlers call.
 pub fn register() {
     FUNCTIONS.iter().for_each(|(known, name)| _ = behind(known, name));
 }
 
-/// A signal handler that ends the process in the middle of a hooked call: what it has interrupted may hold our locks.
-/// Finished instances are on disk; only the summary is lost.
+/// Ends the recording. Does nothing if a signal handler ends the process in the middle of a hooked call, because the
+/// interrupted code may hold the recorder's locks. Finished instances are on disk; only the summary is lost.
 fn end() {
     if !reentrancy::inside() {
         settling::end();
@@ -47,7 +48,7 @@ macro_rules! departures {
 
             passed_on!($name, before);
 
-            /// Called in signal handlers, and in children of `vfork`, too.
+            /// Also called in signal handlers and in children of `vfork`.
             extern "C" fn before() -> *mut c_void {
                 $before();
                 let function = behind(&KNOWN, const { c_name(concat!(stringify!($name), "\0")) });

@@ -7,18 +7,18 @@ use redhook::{hook, real};
 use crate::process::reentrancy;
 use crate::recorder;
 
-/// Has the summary written when the process exits in the ordinary way.
+/// Registers the end of the recording at an ordinary exit.
 pub fn register() {
     extern "C" fn at_exit() {
         finish();
     }
-    // SAFETY: the handler does not unwind, and this library is never unloaded (it is preloaded).
+    // SAFETY: the handler does not unwind, and this preloaded library is never unloaded.
     unsafe { libc::atexit(at_exit) };
 }
 
 fn finish() {
-    // A signal handler that leaves in the middle of a hooked call: this thread may hold our locks, so that waiting for
-    // them would be for ever. Finished instances are on disk; only the summary is lost.
+    // If a signal handler exits in the middle of a hooked call, this thread may hold the recorder's locks and would
+    // wait for them for ever. Finished instances are on disk; only the summary is lost.
     if reentrancy::inside() {
         return;
     }

@@ -1,13 +1,13 @@
-//! Forked children: they have our memory, but neither the device nor the right to write.
+//! Handles forked children, which have the recorder's memory but must not use the device or write.
 
 use crate::driver::{contexts, gate};
 use crate::memory::sharing::exports;
 use crate::process::reentrancy;
 use crate::recorder;
 
-/// Has every forked child go on with a gate that nobody has closed, and record nothing. One whose parent has used the
-/// device can do nothing with it, and the vendor says so; our own locks may be held by threads that do not exist in it,
-/// for ever.
+/// Makes every forked child continue with an open gate, without recording. If its parent has used the device, the child
+/// cannot use it, and the vendor reports that. The recorder's locks may be held for ever by threads that do not exist
+/// in the child.
 pub fn register() {
     extern "C" fn in_child() {
         gate::renew();
@@ -17,7 +17,7 @@ pub fn register() {
             exports::leave_to_parent();
         }
     }
-    // SAFETY: the handler does not unwind, allocates (which glibc allows in the child), and is never unloaded (we are
-    // preloaded).
+    // SAFETY: the handler does not unwind, and this preloaded library is never unloaded. The handler allocates, which
+    // glibc allows in the child.
     unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
 }

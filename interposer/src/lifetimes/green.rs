@@ -1,7 +1,7 @@
 //! Green contexts: parts of a device, which a program uses through contexts made from them.
 //!
-//! Those are known, waited for and forgotten like others; memory that is allocated through them is the primary
-//! context's, and lives as long: it becomes that one's when they go.
+//! These contexts are noted, waited for and forgotten like others. Memory that is allocated through them belongs to the
+//! primary context and lives as long, so it is transferred to that context when they end.
 
 use std::collections::BTreeMap;
 use std::ffi::{c_uint, c_void};
@@ -11,7 +11,7 @@ use super::contexts::{before_end, forget_handle, primary_is_released};
 use crate::driver::{CUcontext, CUdevice, Status, contexts, gate};
 use crate::memory::frees;
 
-/// Device of each green context (`CUgreenCtx`), and the context that was made from it.
+/// The device of each green context (`CUgreenCtx`), and the context that was made from it.
 static GREENS: Mutex<BTreeMap<usize, (CUdevice, Option<usize>)>> = Mutex::new(BTreeMap::new());
 
 fn greens() -> MutexGuard<'static, BTreeMap<usize, (CUdevice, Option<usize>)>> {
@@ -47,7 +47,7 @@ pub unsafe fn make_context(call: &dyn Fn() -> Status, context: *mut CUcontext, g
             *made = Some(context);
             *device
         });
-        // One that was made before the recorder was there tells its device itself, when it is used.
+        // A context that was made before the recorder was loaded is noted when it is used.
         if let Some(device) = known {
             contexts::note_green(context, device);
         }
@@ -66,7 +66,7 @@ pub unsafe fn destroy(call: &dyn Fn() -> Status, green: *mut c_void) -> Status {
             let known = greens().remove(&(green as usize));
             if let Some((device, made)) = known {
                 if let Some(context) = made {
-                    // Whoever frees it waits for a context that is alive.
+                    // A later free waits for this context, so it must be alive.
                     frees::inherit(context, contexts::primary_of(device));
                     forget_handle(context);
                     contexts::forget_green(context);
@@ -102,7 +102,7 @@ mod tests {
         assert!(!is_known() && !contexts::is_green_of(0x6200, 57));
     }
 
-    /// The driver takes no dead context for one to wait for, and may take it for another.
+    /// The driver refuses to wait for a dead context, and may mistake its handle for another.
     #[test]
     fn memory_of_a_green_context_outlives_it() {
         let (mut green, mut context, mut primary) = (0x6300 as *mut c_void, 0x6400 as CUcontext, 0x6500 as CUcontext);

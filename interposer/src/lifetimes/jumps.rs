@@ -1,7 +1,7 @@
-//! Jumps out of hooked calls: `longjmp` and its kin, from a signal handler that has interrupted one.
+//! Handles jumps out of hooked calls: `longjmp` and its variants, from a signal handler that has interrupted one.
 //!
-//! The call does not return then, and nobody gives back what it has: its thread's mark, its pass of the gate. So the
-//! functions are hooked, and where a jump leaves a hook, it is left for good first.
+//! The interrupted call does not return, so it does not release its thread's mark or its pass of the gate. So these
+//! functions are hooked, and a jump that leaves a hook first releases what the hook holds.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::AtomicPtr;
@@ -10,30 +10,30 @@ use crate::driver::{c_name, gate};
 use crate::process::linker::behind;
 use crate::process::reentrancy;
 
-/// The word of glibc's `jmp_buf` that says where the stack is.
+/// The index of the stack pointer in glibc's `jmp_buf`.
 #[cfg(target_arch = "x86_64")]
 const STACK: usize = 6;
 #[cfg(target_arch = "aarch64")]
 const STACK: usize = 13;
 
-/// Has jumps noticed from now on.
+/// Starts to notice jumps.
 pub fn register() {
     reentrancy::undo_also(gate::abandon);
-    // A handler may be the first to jump, where the linker must not be asked.
+    // Resolved now, because the first jump may come from a handler, which must not call the linker.
     JUMPS.iter().for_each(|(known, name)| _ = behind(known, name));
 }
 
-/// Where the stack is that a jump leads to.
+/// The stack pointer after a jump.
 ///
 /// # Safety
-/// The place was filled by `setjmp` of glibc, which disguises it (`PTR_MANGLE`).
+/// `setjmp` of glibc, which disguises the word (`PTR_MANGLE`), has filled the place.
 unsafe fn target(place: *const c_void) -> usize {
     // SAFETY: the caller's promise.
     let disguised = unsafe { place.cast::<usize>().add(STACK).read() };
     #[cfg(target_arch = "x86_64")]
     {
         let guard: usize;
-        // SAFETY: reads a word of the thread's control block, where the psABI of glibc has the guard.
+        // SAFETY: reads a word of the thread's control block, which holds the guard according to glibc's psABI.
         unsafe { std::arch::asm!("mov {}, fs:[0x30]", out(reg) guard, options(nostack, preserves_flags, readonly)) };
         disguised.rotate_right(17) ^ guard
     }
@@ -42,7 +42,7 @@ unsafe fn target(place: *const c_void) -> usize {
         static GUARD: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
         disguised
             ^ GUARD.get_or_init(|| {
-                // SAFETY: valid names; the loader has a word under this one.
+                // SAFETY: valid names; the loader has a word of this name.
                 unsafe {
                     let (name, version) = (c"__pointer_chk_guard".as_ptr(), c"GLIBC_PRIVATE".as_ptr());
                     libc::dlvsym(libc::RTLD_DEFAULT, name, version).cast::<usize>().as_ref().copied().unwrap_or(0)
@@ -82,7 +82,7 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn a_jump_tells_where_it_leads() {
-        /// Fills the place with itself as the target, and gives where its stack was.
+        /// Fills the place with itself as the target, and returns its stack pointer.
         #[unsafe(naked)]
         unsafe extern "C" fn mark(place: *mut c_void) -> usize {
             core::arch::naked_asm!(
@@ -99,7 +99,7 @@ mod tests {
             fn setjmp(place: *mut c_void) -> c_int;
         }
         let mut place = [0_u64; 64];
-        // SAFETY: the place has room; nobody jumps there.
+        // SAFETY: the place is large enough, and is not jumped to.
         unsafe {
             let stack = mark(place.as_mut_ptr().cast());
             assert_eq!(target(place.as_ptr().cast()), stack);

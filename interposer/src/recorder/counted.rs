@@ -1,10 +1,10 @@
-//! The short way of a launch that is only counted, as most are.
+//! The fast path of launches that are only counted, as most are.
 //!
-//! Such a launch is not selected, repeats an instance, or is one too many.
+//! Such a launch is not selected, repeats an instance, or exceeds the limit.
 //!
-//! What a launch costs more with the recorder is what has to be brought into the processor's caches again after the
-//! driver has used them for itself. So little is asked here, in few places, and the code is short. No panic is caught
-//! on this way: nothing on it panics.
+//! The recorder's cost for a launch is the data that must be brought back into the processor's caches after the driver
+//! has used them. So this path reads little data in few places, and its code is short. It catches no panics because its
+//! code cannot panic.
 
 use std::sync::atomic::Ordering;
 
@@ -15,15 +15,15 @@ use crate::kernels::request::LaunchRequest;
 use crate::process::flags::{self, FLAGS};
 use crate::process::reentrancy::{self, Restore};
 
-/// While a counted launch is in the vendor's library.
+/// Held while a counted launch is in the vendor's library.
 pub struct CountedLaunch {
     // Dropped in this order.
     _pass: Pass<'static>,
     _inside: Restore<'static>,
 }
 
-/// Counts a launch that is only counted. Where there is no pass for it, [`launch`](super::launch) has to decide; it
-/// comes to the same for every launch.
+/// Counts a launch that is only counted. On `None`, [`launch`](super::launch) must decide; it gives the same result for
+/// every launch.
 #[inline(always)]
 pub fn pass(request: Option<LaunchRequest>) -> Option<CountedLaunch> {
     if !FLAGS.records.load(Ordering::Acquire) || FLAGS.leaves_out.load(Ordering::Relaxed) {
@@ -32,8 +32,8 @@ pub fn pass(request: Option<LaunchRequest>) -> Option<CountedLaunch> {
     let request = request?;
     let progress = &recent::kernel(request.function as usize)?.progress;
     let is_selected = *progress.selected.get()?;
-    // SAFETY: it lives as long as this thread, which the result cannot leave (a cell is in it) and does not outlive: it
-    // is dropped when the launch returns.
+    // SAFETY: the flags live as long as this thread. The result cannot leave the thread (it contains a cell), nor
+    // outlive it, because it is dropped when the launch returns.
     let thread = unsafe { &*flags::this_thread() };
     let inside = reentrancy::enter(thread)?;
     let pass = gate::pass_open(thread)?;
@@ -44,11 +44,11 @@ pub fn pass(request: Option<LaunchRequest>) -> Option<CountedLaunch> {
     Some(CountedLaunch { _pass: pass, _inside: inside })
 }
 
-/// Whether a launch of a selected kernel is like an earlier one, or too late to be recorded; it is counted then.
-/// Nothing is locked, asked of the driver or allocated for it.
+/// Whether a launch of a selected kernel repeats an instance or comes too late to be recorded; if so, counts it. Takes
+/// no lock, does not call the driver, and does not allocate.
 #[inline]
 pub fn is_only_counted(progress: &KernelProgress, request: &LaunchRequest) -> bool {
-    // SAFETY: it is this kernel's launch, and under way.
+    // SAFETY: the launch is of this kernel, and in progress.
     progress.tally.is_given_up()
         || progress.tally.counts(|key| unsafe { key.is_of(&request.launch, &request.arguments) })
 }

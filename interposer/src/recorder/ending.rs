@@ -1,4 +1,4 @@
-//! The end of a recording: packs are closed, occurrences written, and a report printed.
+//! Ends a recording: closes the packs, writes the occurrences, and prints a summary.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,16 +18,16 @@ use crate::kernels::progress::{Failed, Occurrences};
 use crate::process::flags::FLAGS;
 use crate::process::settings::settings;
 
-/// Ends recording: closes the packs, writes the occurrences, and tells the user. Once, and only in the process that
-/// launched, or has loaded what we cannot watch.
+/// Ends the recording: closes the packs, writes the occurrences, and informs the user. Acts once, and only in a process
+/// that launched kernels or has loaded a library that the recorder cannot watch.
 pub fn finish() {
     if !(is_recording_process() || unwatched::any()) || FINISHED.swap(true, Ordering::SeqCst) {
         return;
     }
     FLAGS.records.store(false, Ordering::SeqCst);
     apply::stop_loading();
-    // A recorded launch of another thread is let finish; calls that are stuck in the vendor's library are not waited
-    // for.
+    // Lets a recorded launch of another thread finish, but does not wait for calls that are stuck in the vendor's
+    // library.
     let _closed = gate::close(Duration::from_millis(200));
     output::close(write_occurrences);
     profile::collect_at_end();
@@ -86,7 +86,7 @@ pub fn write_occurrences() {
     }
 }
 
-/// Says what became of a kernel.
+/// Summarises a kernel.
 fn report_on(kernel: &Kernel) -> report::KernelSummary {
     let progress = &kernel.progress;
     let settings = settings();
@@ -151,7 +151,7 @@ fn report_on(kernel: &Kernel) -> report::KernelSummary {
         code: progress.code.get().and_then(|code| code.as_ref().ok()).map_or("", |code| code.source()).to_owned(),
         file,
         failures,
-        // What was recorded for a trial of tuned code ran without it.
+        // Launches that were recorded for a trial ran without the tuned code.
         gpu_time: profiled
             .or((recorded.gpu_time.count > 0 && settings.mode != RecorderMode::Apply).then_some(recorded.gpu_time)),
         shapes,

@@ -20,7 +20,7 @@ pub fn count_expanded() {
     launches().expanded += 1;
 }
 
-/// Counts one that was launched as a whole.
+/// Counts a graph that was launched as a whole.
 pub fn count_whole(reason: &str) {
     begin();
     let mut launches = launches();
@@ -30,7 +30,7 @@ pub fn count_whole(reason: &str) {
     }
 }
 
-/// Why the kernels of graphs are not looked at unless that is asked for.
+/// Why the kernels of graphs are ignored by default.
 pub fn on_request() -> &'static str {
     if settings().mode == RecorderMode::Profile {
         "MNEME_GRAPHS=expand times the kernels of graphs"
@@ -39,7 +39,7 @@ pub fn on_request() -> &'static str {
     }
 }
 
-/// All until now.
+/// All launches up to now.
 pub fn so_far() -> GraphLaunches {
     launches().clone()
 }

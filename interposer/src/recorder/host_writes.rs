@@ -1,11 +1,11 @@
-//! Host threads that write to recorded memory.
+//! Detects host threads that write to recorded memory.
 //!
-//! Where there are any, no moment has one state of it, and what the kernel leaves cannot be told from what they write.
+//! If host threads write to it, the memory has no consistent state, and their writes cannot be told from the kernel's.
 //!
-//! The gate keeps the application's calls out, but not its plain stores to managed and page-locked memory. So such
-//! memory is looked at three times: as the prologue, again right before the launch, and as the epilogue. Where the
-//! epilogue differs from the prologue, by the kernel or a host thread, it is looked at once more, after as long as the
-//! launch took: who writes that often is seen.
+//! The gate stops the application's calls, but not its plain stores to managed and page-locked memory. So this memory
+//! is read three times: for the prologue, again right before the launch, and for the epilogue. If the epilogue differs
+//! from the prologue, because of the kernel or a host thread, the memory is read once more, after as long as the launch
+//! took. This detects threads that write that often.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -16,20 +16,20 @@ use crate::memory::access;
 use crate::memory::allocations::LiveAllocation;
 use crate::snapshot::{self, SnapshotError, Span};
 
-/// How long the last look is waited for at least, and at most.
+/// The least and the greatest time to wait before the last look.
 const WAIT: [Duration; 2] = [Duration::from_millis(25), Duration::from_secs(1)];
 
 /// The recorded memory that host threads can write to.
 pub struct HostWriteWatch {
-    /// `CUcontext`, current.
+    /// The current `CUcontext`.
     context: usize,
-    /// Which regions of a state, and what they are.
+    /// The indices of the regions in a state, and the regions.
     regions: Vec<(usize, Span)>,
     since: Instant,
 }
 
 impl HostWriteWatch {
-    /// Of what is recorded of a launch; `live` is what is known of the allocations.
+    /// Watches the recorded memory of a launch. `live` describes the allocations.
     pub fn new(
         context: usize,
         variables: &[RecordedVariable],
@@ -49,7 +49,7 @@ impl HostWriteWatch {
         Self { context, regions: regions.map(|(index, (span, _))| (index, span)).collect(), since: Instant::now() }
     }
 
-    /// Whether a state does not hold any more: somebody has written, and no kernel runs.
+    /// Whether the memory differs from a state, which means that a host thread has written to it, since no kernel runs.
     pub fn has_changed_since(&self, state: &MemoryState) -> Result<bool, SnapshotError> {
         if self.regions.is_empty() {
             return Ok(false);
@@ -59,7 +59,7 @@ impl HostWriteWatch {
         Ok(self.regions.iter().zip(found).any(|((index, _), found)| state.chunks[*index] != found))
     }
 
-    /// The same after the launch, where it left other memory than it found.
+    /// [`has_changed_since`](Self::has_changed_since) for the epilogue, if the launch changed watched memory.
     pub fn changes_after(&self, prologue: &MemoryState, epilogue: &MemoryState) -> Result<bool, SnapshotError> {
         if self.regions.iter().all(|(index, _)| prologue.chunks[*index] == epilogue.chunks[*index]) {
             return Ok(false);

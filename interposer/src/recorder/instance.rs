@@ -1,10 +1,10 @@
-//! One instance: a launch with the device to itself, between two states of all it can touch.
+//! Records one instance: a launch with the device to itself, between two states of all memory that it can touch.
 //!
 //! Order of events: gate closed → device idle → prologue → the launch → kernel finished → epilogue → gate open → packs
 //! synced → manifests → `<static-hash>.json`.
 //!
-//! The application is held meanwhile, and the kernel or the work before it may wait for the application. So each wait
-//! ends after a limit ([`patience`]); what still runs then is kept in [`unfinished`].
+//! The application waits meanwhile, and the kernel or the work before it may wait for the application. So each wait has
+//! a limit ([`patience`]), and work that still runs then goes to [`unfinished`].
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -34,9 +34,9 @@ use crate::process::recorded_family;
 use crate::process::settings::settings;
 use crate::snapshot::{self, Destination, SnapshotError};
 
-/// How long one step of a snapshot keeps the application's other calls waiting at most; longer than each wait in it.
+/// How long one step of a snapshot may keep the application's other calls waiting; longer than each wait in it.
 const STEP: Duration = Duration::from_secs(60);
-/// How long an idle device may take to say so: with some drivers a thread of ours has to be started for that.
+/// How long an idle device may take to report that it is idle: with some drivers this needs a new thread.
 const ANSWER: Duration = Duration::from_secs(1);
 
 #[derive(Debug, thiserror::Error)]
@@ -44,34 +44,34 @@ pub enum InstanceFailure {
     #[error("the driver refused the launch ({})", recorded_family::error(*.0))]
     Rejected(Status),
     #[error(
-        "the device was at work for {} s while the application was held; that work may wait for the host or for other work; --kernel-limit raises the limit",
+        "the device was busy for {} s while the application waited; its work may wait for the host or for other work; --kernel-limit raises the limit",
         .0.as_secs_f64()
     )]
     NotIdle(Duration),
-    #[error("work that the recorder has waited for in vain was still running")]
+    #[error("work that did not finish within the recorder's limit was still running")]
     Busy,
-    #[error("the recorder had waited in vain several times, and had not seen the kernel finish yet")]
+    #[error("several waits had reached the limit, and the recorder had not seen the kernel finish yet")]
     Unproven,
     #[error("inside a stream capture{}", of_captures(settings().expand_graphs))]
     Captured,
     #[error("another stream is being captured into a graph")]
     Capturing,
     #[error(
-        "its argument {0} points to pageable host memory, which has no bounds that could be recorded; register that memory, or set the pointer to null where it is not used"
+        "its argument {0} points to pageable host memory, whose bounds are unknown; register that memory, or set the pointer to null if the kernel does not use it"
     )]
     Pageable(String),
     #[error("its stream belongs to another context than the current one")]
     Elsewhere,
     #[error("it reaches memory of a multicast object, which ordinary loads cannot read")]
     Multicast,
-    #[error("it reaches memory that is mapped at two addresses (cuMemMap), and a replay would have it twice")]
+    #[error("it reaches memory that is mapped at two addresses (cuMemMap); a replay would have two copies of it")]
     Aliased,
     #[error(
         "memory changed while it was recorded: host threads write to managed, page-locked or fine-grained memory that the kernel can touch"
     )]
     HostWrites,
     #[error(
-        "did not finish within {} s while the application was held; it may wait for the host or for other work; --kernel-limit raises the limit",
+        "did not finish within {} s while the application waited; it may wait for the host or for other work; --kernel-limit raises the limit",
         .0.as_secs_f64()
     )]
     Unfinished(Duration),
@@ -86,26 +86,26 @@ pub enum InstanceFailure {
     #[error("the recorder is shutting down")]
     Closed,
     #[error(
-        "an argument holds the address of its variable {0}, which lies elsewhere in a replay without IR; build with mneme-cc"
+        "an argument holds the address of its variable {0}, which a replay without IR places elsewhere; build with mneme-cc"
     )]
     Anchored(String),
     #[error(
-        "its variable {0} is private to its module, so that the driver does not report where it is; build with mneme-cc"
+        "its variable {0} is private to its module, and the driver does not report its address; build with mneme-cc"
     )]
     Private(String),
-    #[error("its variable {0} is managed, and HIP does not report where the device keeps its address")]
+    #[error("its variable {0} is managed, and HIP does not report which address the device uses")]
     Managed(String),
     #[error(
-        "its variable {0} is private to its file, so that HIP does not report where it is; declare it for the whole program (not static, and in no function and no namespace without a name), or use it on the host"
+        "its variable {0} is private to its file, and HIP does not report its address; declare it for the whole program (not static, outside functions and unnamed namespaces), or use it on the host"
     )]
     Hidden(String),
     #[error(
-        "its variable {0} is inline or of a template, and HIP reports where such a one is only if the host uses it; use it on the host, or declare it otherwise"
+        "its variable {0} is inline or of a template, and HIP reports its address only if the host uses it; use it on the host, or declare it differently"
     )]
     Inline(String),
 }
 
-/// What becomes of kernels of graphs.
+/// How to record the kernels of graphs.
 fn of_captures(expands: bool) -> &'static str {
     if expands {
         ", whose graph is launched node by node"
@@ -115,22 +115,22 @@ fn of_captures(expands: bool) -> &'static str {
 }
 
 impl InstanceFailure {
-    /// Whether the next launch may be another matter: host threads may write now.
+    /// Whether the next launch may succeed, because host threads only write now.
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::HostWrites)
     }
 
-    /// Whether the application was held in vain.
+    /// Whether the application waited until the limit.
     pub fn was_waited_for(&self) -> bool {
         matches!(self, Self::NotIdle(_) | Self::Unfinished(_))
     }
 
-    /// Why nothing more can be recorded after this.
+    /// Whether no further launch can be recorded after this.
     pub fn ends_all(&self) -> bool {
         matches!(self, Self::Recording(_) | Self::Snapshot(SnapshotError::Late | SnapshotError::Stalled))
     }
 
-    /// Whether something went wrong, rather than the launch being of a kind that is not recorded.
+    /// Whether an error occurred, as opposed to a kind of launch that is not recorded.
     pub fn is_broken(&self) -> bool {
         !matches!(
             self,
@@ -175,19 +175,20 @@ pub fn record_launch(
     if streams::context_of(request.stream).is_some_and(|context| context != plan.context.handle) {
         return Err(InstanceFailure::Elsewhere);
     }
-    // Not before: a lazily loaded module is loaded by this, which a capture does not survive.
+    // This may load a lazily loaded module, which a capture does not survive, so it comes after the checks for
+    // captures.
     let variables = variables(plan)?;
     if !plan.code.has_ir()
         && let Some(name) = anchored(&variables, &plan.arguments)
     {
         return Err(InstanceFailure::Anchored(name));
     }
-    // Before the application is held: this waits for a lock on the packs.
+    // Opening waits for a lock on the packs, so it comes before the application has to wait.
     let output = output::open()?.ok_or(InstanceFailure::Closed)?;
     let limit = patience::limit();
     let deadline = Instant::now() + limit;
     let closed = gate::close(limit).ok_or(InstanceFailure::NotIdle(limit))?;
-    // Again, because no capture can begin now.
+    // Checked again, because no capture can begin now.
     if captures::in_progress() {
         return Err(InstanceFailure::Capturing);
     }
@@ -305,17 +306,18 @@ fn variables(plan: &Plan) -> Result<Vec<RecordedVariable>, InstanceFailure> {
                 let (constant, code) = (kind == VariableKind::Constant, kind == VariableKind::Code);
                 variables.push(RecordedVariable { name: name.to_owned(), address, size, constant, code });
             }
-            // What is named after loaded code is there; a constant that nobody finds holds what the code says.
+            // Without IR the names come from the loaded code, so the variables exist. A constant that is not found has
+            // the value in the code.
             None if !plan.code.has_ir() && kind != VariableKind::Constant => {
                 return Err(InstanceFailure::Private(demangle(name)));
             }
-            // What the host does not use is not registered, and kernels may have written to it.
+            // HIP registers only variables that the host uses, and kernels may have written to the others.
             None if recorded_family::is_hip() && kind == VariableKind::Global => {
                 let is_exported = plan.code.exports_variable(name);
                 let refusal = if is_exported { InstanceFailure::Inline } else { InstanceFailure::Hidden };
                 return Err(refusal(demangle(name)));
             }
-            // The vendor's compiler drops what it has folded away.
+            // The vendor's compiler drops variables that it has folded away.
             None => debug!("the loaded code of {} has no variable {name}", plan.function.kernel.demangled),
         }
     }
@@ -333,7 +335,7 @@ fn anchored(variables: &[RecordedVariable], arguments: &[RecordedArgument]) -> O
     variables.iter().find(holds).map(|variable| demangle(&variable.name))
 }
 
-/// The argument that points to memory which cannot be recorded, by its name or number, and where in a structure.
+/// The argument that points to memory that cannot be recorded: its name or number, and the offset in a structure.
 fn pageable_argument(plan: &Plan) -> Option<String> {
     if !pageable::is_accessible_from(plan.context.device) {
         return None;
@@ -349,7 +351,7 @@ fn pageable_argument(plan: &Plan) -> Option<String> {
     Some(format!("{index}{details}"))
 }
 
-/// Refuses what is reached and cannot be recorded.
+/// Refuses reachable memory that cannot be recorded.
 fn refuse(reached: &[LiveAllocation]) -> Result<(), InstanceFailure> {
     let refusal = |live: &LiveAllocation| match live.access {
         KernelAccess::Multicast => Some(InstanceFailure::Multicast),
@@ -363,7 +365,7 @@ fn check(status: Status) -> Result<(), InstanceFailure> {
     if status == Status::SUCCESS { Ok(()) } else { Err(InstanceFailure::Cuda(status)) }
 }
 
-/// The value of an argument of at most 8 bytes, 0 for larger ones.
+/// The value of an argument of at most 8 bytes; 0 for larger ones.
 fn scalar(argument: &RecordedArgument) -> u64 {
     let mut value = [0; 8];
     match value.get_mut(..argument.bytes.len()) {
@@ -373,7 +375,7 @@ fn scalar(argument: &RecordedArgument) -> u64 {
     u64::from_le_bytes(value)
 }
 
-/// Makes the launch and waits until its kernel has finished: the time that it took, ns.
+/// Makes the launch and waits until its kernel has finished. Returns its time, ns.
 fn run(
     launch: &dyn Fn() -> Status,
     request: &LaunchRequest,
@@ -387,7 +389,7 @@ fn run(
     let status = launch();
     let Some(timer) = timer else { return after(status, contexts, deadline, limit).map(|()| None) };
     let is_timed = is_timed && status == Status::SUCCESS && timer.stop(request.stream);
-    // By its own event first, which whoever asks later is told of as well.
+    // Waits for the launch's own event first, because later checks of an unfinished launch use that event.
     if is_timed && waiting::until(deadline, || timer.is_reached()).is_none() {
         let Plan { function, context, .. } = plan;
         unfinished::keep_launch(&function.kernel, request.stream, context.handle, timer.into_end());
@@ -399,7 +401,7 @@ fn run(
     finished.map(|()| time)
 }
 
-/// Waits until the kernel of a launch with this status has finished, and all that it has started.
+/// Waits until the kernel of a launch with this status has finished, and all work that it has started.
 fn after(status: Status, contexts: &[usize], deadline: Instant, limit: Duration) -> Result<(), InstanceFailure> {
     if status != Status::SUCCESS {
         return Err(InstanceFailure::Rejected(status));
@@ -407,7 +409,7 @@ fn after(status: Status, contexts: &[usize], deadline: Instant, limit: Duration)
     finish(contexts, deadline).unwrap_or(Err(InstanceFailure::Unfinished(limit)))
 }
 
-/// Waits until these contexts are idle; `None` where they are not in time. Time for the answer there is always.
+/// Waits until these contexts are idle. `None` at the deadline, though there is always time for one answer.
 fn finish(contexts: &[usize], deadline: Instant) -> Option<Result<(), InstanceFailure>> {
     let mut question = IdleQuestion::ask(contexts);
     match waiting::until(deadline.max(Instant::now() + ANSWER), || question.answer()) {

@@ -1,6 +1,6 @@
 //! The recorder: decides about each launch, takes its prologue and epilogue, and writes the recording.
 //!
-//! Whatever fails on the way leaves the application with exactly one launch and its own result.
+//! If a step fails, the application still gets exactly one launch and its own result.
 
 pub mod counted;
 mod ending;
@@ -52,7 +52,7 @@ const ATTEMPTS: u64 = 3;
 /// Address space that recording a launch takes, bytes: for buffers, stacks and heaps of threads.
 const ROOM: usize = 64 << 20;
 
-/// A launch that is to be recorded.
+/// A launch to record.
 struct Plan {
     function: FunctionHandle,
     code: Arc<KernelCode>,
@@ -60,24 +60,24 @@ struct Plan {
     arguments: Vec<RecordedArgument>,
     dynamic_hash: u64,
     context: LiveContext,
-    /// It takes the place of a recorded one, which changed no memory, if it changes some.
+    /// It changes memory, and replaces a recorded launch that did not; not written unless it does.
     is_further: bool,
 }
 
-/// What is done about a launch that is not merely counted.
+/// The decision about a launch that is not only counted.
 enum Decision {
-    /// Launches like it were refused: whether it is good has to be seen before one is recorded.
+    /// The driver refused launches like it, so this one is tried before any is recorded.
     Try,
     Record(Plan),
-    /// It is not recorded, but whether it finishes is of interest.
+    /// It is not recorded, but the recorder checks whether it finishes.
     LookAfter,
 }
 
-/// The process that launches: a forked child has our memory but neither the device nor the right to write.
+/// The process that launches. A forked child has the same memory, but must not use the device or write.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 static FINISHED: AtomicBool = AtomicBool::new(false);
-/// We are a forked child of a process that launched: its number is asked for only where a call to the system costs
-/// nothing.
+/// This is a forked child of a process that launched. The flag avoids a system call for the process number on every
+/// launch.
 static INHERITED: AtomicBool = AtomicBool::new(false);
 
 /// Runs in every forked child.
@@ -88,9 +88,9 @@ pub fn note_fork() {
     }
 }
 
-/// When this process launched its first kernel.
+/// The time of this process's first launch.
 static STARTED: OnceLock<Instant> = OnceLock::new();
-/// The name of the device that it launched the kernel on; at the end the driver no longer says.
+/// The name of the device of the first launch. At the end of the process the driver no longer reports it.
 static FIRST_DEVICE: OnceLock<String> = OnceLock::new();
 
 /// Notes that this process launches kernels.
@@ -117,7 +117,7 @@ fn begin() {
     }
 }
 
-/// What every launch comes to, but for those with a [pass](counted::pass).
+/// Handles every launch without a [pass](counted::pass).
 pub fn launch(call: &dyn Fn() -> Status, request: LaunchRequest) -> Status {
     if !FLAGS.records.load(Ordering::Acquire) {
         begin();
@@ -159,7 +159,7 @@ pub fn launch(call: &dyn Fn() -> Status, request: LaunchRequest) -> Status {
     }
 }
 
-/// Makes a launch that is not recorded, and looks whether it finishes.
+/// Makes a launch that is not recorded, and checks later whether it finishes.
 fn look_after(call: &dyn Fn() -> Status, request: &LaunchRequest, function: &FunctionHandle) -> Status {
     let status = gate::passing(call);
     if status == Status::SUCCESS {
@@ -168,9 +168,9 @@ fn look_after(call: &dyn Fn() -> Status, request: &LaunchRequest, function: &Fun
     status
 }
 
-/// A launch of a process that has tuned kernels.
+/// Launches in a process that applies winners.
 fn launch_applied(call: &dyn Fn() -> Status, request: &LaunchRequest, function: &FunctionHandle) -> Status {
-    // What the application's own code takes is no news, nor what finding and loading the tuned code does.
+    // Only tuned code is timed: not the application's own code, and not the search for and loading of tuned code.
     let replaced = |start: &dyn Fn() -> Status, number: u64| {
         if settings().times_replaced { profile::launch(start, request, function, number) } else { start() }
     };
@@ -180,19 +180,19 @@ fn launch_applied(call: &dyn Fn() -> Status, request: &LaunchRequest, function: 
     }
 }
 
-/// A launch of a process that records nothing (any more).
+/// Launches in a process that does not record, or not any more.
 #[cold]
 fn launch_unrecorded(call: &dyn Fn() -> Status, request: &LaunchRequest, function: &FunctionHandle) -> Status {
     let number = function.kernel.progress.launches.fetch_add(1, Ordering::Relaxed);
     if settings().mode != RecorderMode::Profile {
         return gate::passing(call);
     }
-    // Outside the gate: nothing is recorded, so that nobody closes it.
+    // Without recording the gate stays open, so the launch does not pass it.
     let watched = !INHERITED.load(Ordering::Relaxed) && function.kernel.is_selected();
     if watched { profile::launch(call, request, function, number) } else { call() }
 }
 
-/// What a dry run learns from a launch that would be recorded.
+/// Notes the properties of a launch that a dry run would record.
 fn note_planned(plan: &Plan) {
     let bytes = reachable::through_arguments(plan, &[]).iter().map(|live| live.size).sum();
     let mut recorded = plan.function.kernel.progress.recorded();
@@ -202,7 +202,7 @@ fn note_planned(plan: &Plan) {
     }
 }
 
-/// Counts a launch that cannot be recorded at all.
+/// Counts a launch of a kind that cannot be recorded.
 pub fn refuse(handle: CUfunction, reason: &str) {
     let _ = PROCESS.compare_exchange(0, std::process::id(), Ordering::Relaxed, Ordering::Relaxed);
     settling::start();
@@ -214,7 +214,7 @@ pub fn refuse(handle: CUfunction, reason: &str) {
     }
 }
 
-/// Counts a launch, and decides about it if that takes no look at its code and arguments; `None` if it does.
+/// Counts a launch and decides about it, if that does not need its code and arguments; otherwise returns `None`.
 fn decide_at_once(function: &FunctionHandle, request: &LaunchRequest) -> Option<Option<Decision>> {
     let kernel = &function.kernel;
     let progress = &kernel.progress;
@@ -256,7 +256,7 @@ fn decide_at_once(function: &FunctionHandle, request: &LaunchRequest) -> Option<
     None
 }
 
-/// Decides whether a launch is recorded, and prepares it.
+/// Decides whether to record a launch, and prepares it.
 fn decide(function: &FunctionHandle, request: &LaunchRequest) -> Option<Decision> {
     let progress = &function.kernel.progress;
     let mut plan = plan(function, request)?;
@@ -270,7 +270,7 @@ fn decide(function: &FunctionHandle, request: &LaunchRequest) -> Option<Decision
     Some(Decision::Record(plan))
 }
 
-/// Why the launch of a kernel is not recorded now although a later one may be. Nothing is waited for.
+/// Why a launch of a kernel is not recorded now although a later one may be. Does not wait.
 fn obstacle(function: &FunctionHandle) -> Option<InstanceFailure> {
     if unfinished::is_busy() {
         return Some(InstanceFailure::Busy);
@@ -282,7 +282,7 @@ fn obstacle(function: &FunctionHandle) -> Option<InstanceFailure> {
     (!function.kernel.progress.is_finished()).then_some(InstanceFailure::Unproven)
 }
 
-/// What recording a launch takes; `None` where it cannot be recorded, which is counted.
+/// Collects the data for recording a launch. If the launch cannot be recorded, counts it and returns `None`.
 fn plan(function: &FunctionHandle, request: &LaunchRequest) -> Option<Plan> {
     let kernel = &function.kernel;
     let progress = &kernel.progress;
@@ -297,10 +297,10 @@ fn plan(function: &FunctionHandle, request: &LaunchRequest) -> Option<Plan> {
         return None;
     };
     let Some(files) = code.files_or(find) else {
-        progress.count_failure("its code has been unloaded, and is another one now");
+        progress.count_failure("its code has been unloaded, and the code loaded since then differs");
         return None;
     };
-    // SAFETY: the layout is that of the kernel's parameters, and the launch is under way.
+    // SAFETY: the layout is that of the kernel's parameters, and the launch is in progress.
     let Some(arguments) = (unsafe { request.arguments.read(code.parameters.layout()) }) else {
         progress.count_failure("its arguments do not fit its IR; rebuild it as a whole");
         return None;
@@ -317,16 +317,16 @@ impl Plan {
 }
 
 enum Claim {
-    /// It is recorded, being recorded or one too many.
+    /// It repeats an instance or exceeds the limit.
     Counted,
     /// Launches like it were refused.
     Doubtful,
     Taken,
-    /// One like it was recorded, and changed no memory.
+    /// One like it was recorded and changed no memory.
     Further,
 }
 
-/// Takes a launch for recording.
+/// Claims a launch for recording.
 fn claim(progress: &KernelProgress, settings: &RecorderSettings, plan: &Plan, key: Key) -> Claim {
     let dynamic_hash = plan.dynamic_hash;
     let mut recorded = progress.recorded();
@@ -347,7 +347,7 @@ fn claim(progress: &KernelProgress, settings: &RecorderSettings, plan: &Plan, ke
     if known_before { Claim::Counted } else { Claim::Taken }
 }
 
-/// Executes a launch and records it: its status, and why it is not recorded.
+/// Executes a launch and records it. Returns its status, and the reason if it is not recorded.
 fn execute(
     call: &dyn Fn() -> Status,
     request: &LaunchRequest,
@@ -361,7 +361,7 @@ fn execute(
         result.set(Some(status));
         status
     };
-    // A panic of ours must not launch twice nor not at all, hence not left to the hook's own net.
+    // If the recorder panics, the launch must still happen exactly once, which the hook's own handler cannot ensure.
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| record_launch(&launch, request, plan)));
     let outcome = outcome
         .unwrap_or_else(|_| Err(InstanceFailure::Io(std::io::Error::other("an internal error of the recorder"))));
@@ -379,7 +379,7 @@ fn execute(
     (result.get().unwrap_or_else(|| gate::passing(call)), outcome)
 }
 
-/// Executes a launch and records it, for the recording of the kernel.
+/// Executes a launch and records it as an instance.
 fn record(call: &dyn Fn() -> Status, request: &LaunchRequest, plan: Plan) -> Status {
     let (status, outcome) = execute(call, request, &plan);
     let progress = &plan.function.kernel.progress;
@@ -391,7 +391,8 @@ fn record(call: &dyn Fn() -> Status, request: &LaunchRequest, plan: Plan) -> Sta
             let captured = matches!(failure, InstanceFailure::Captured | InstanceFailure::Capturing);
             let reason = failure.to_string();
             let may_pass = failure.may_pass() && progress.recorded().failures_of(&reason) < ATTEMPTS - 1;
-            // What is taken for a pointer may be what was left where none was put; to look costs next to nothing.
+            // An unused pointer argument may hold an old value, so later launches are checked again, which costs
+            // little.
             let is_of_the_launch = matches!(failure, InstanceFailure::Pageable(_));
             let gives_up = !captured && !may_pass && !is_of_the_launch;
             progress.failed(plan.dynamic_hash, &reason, failure.is_broken(), gives_up);
@@ -403,7 +404,7 @@ fn record(call: &dyn Fn() -> Status, request: &LaunchRequest, plan: Plan) -> Sta
     status
 }
 
-/// Executes a launch and records it, for a trial of a winner.
+/// Executes a launch and records it for a trial of a winner.
 fn record_for_trial(
     call: &dyn Fn() -> Status,
     request: &LaunchRequest,
@@ -439,12 +440,12 @@ fn may_record(function: &FunctionHandle) -> bool {
     output::broken().is_none() && !function.kernel.progress.is_unfinished()
 }
 
-/// Whether this is the process that launched, not a child of it.
+/// Whether this process launched kernels, as opposed to being its child.
 pub fn is_recording_process() -> bool {
     PROCESS.load(Ordering::Relaxed) == std::process::id()
 }
 
-/// Whether this process has launched kernels and not said so yet.
+/// Whether this process has launched kernels and not delivered its summary yet.
 pub fn has_something_to_finish() -> bool {
     is_recording_process() && !FINISHED.load(Ordering::Relaxed)
 }

@@ -1,4 +1,4 @@
-//! The recording folder of this process: its chunk store, its threads, and how instances end there.
+//! The recording folder of this process: its chunk store, its threads, and the completion of instances.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -24,7 +24,7 @@ use crate::snapshot::background::{self, Background};
 pub struct Output {
     pub store: Arc<StoreWriter>,
     pub background: Arc<Background>,
-    /// Instances whose memory has been taken, in their order, each with the number of the last batch of its chunks.
+    /// Instances whose memory has been taken, in order, each with the number of the last batch of its chunks.
     pending: Mutex<VecDeque<(u64, PendingInstance)>>,
     databases: Mutex<Databases>,
 }
@@ -38,14 +38,14 @@ enum Stage {
 }
 
 static STAGE: Mutex<Stage> = Mutex::new(Stage::Unopened);
-/// Why nothing more can be written.
+/// Why no more can be written.
 static BROKEN: OnceLock<String> = OnceLock::new();
 
 fn stage() -> MutexGuard<'static, Stage> {
     STAGE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The output of this process, opened at its first use; `None` when it has been closed.
+/// The output of this process, opened at its first use. `None` after it has been closed.
 pub fn open() -> Result<Option<Arc<Output>>, RecordingError> {
     let mut stage = stage();
     match &*stage {
@@ -67,7 +67,8 @@ pub fn open() -> Result<Option<Arc<Output>>, RecordingError> {
     }
 }
 
-/// Waits until what was recorded is on disk, runs `last` where failing to write is no signal, and closes the packs.
+/// Waits until everything recorded is on disk, runs `last` on a thread where a file-size limit raises no signal, and
+/// closes the packs.
 pub fn close(last: impl FnOnce() + Send + 'static) {
     let Stage::Open(output) = std::mem::replace(&mut *stage(), Stage::Closed) else { return };
     let store = output.store.clone();
@@ -76,7 +77,7 @@ pub fn close(last: impl FnOnce() + Send + 'static) {
         if let Err(error) = store.finish()
             && BROKEN.get().is_none()
         {
-            warning!("the packs could not be closed (their recordings stay readable): {error}");
+            warning!("cannot close the packs (their recordings stay readable): {error}");
         }
     });
     if !output.background.drain() {
@@ -86,12 +87,15 @@ pub fn close(last: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Why the end of writing is not waited for any more.
+/// The reason for giving up the wait for the end of writing.
 fn stalled() -> String {
-    format!("its folder took nothing for {} s; what was not on disk then is lost", background::PATIENCE.as_secs())
+    format!(
+        "writing to its folder made no progress for {} s; recordings that were not on disk then are lost",
+        background::PATIENCE.as_secs()
+    )
 }
 
-/// Waits until what was recorded is on disk; false if the output is not open, or nothing more could be written.
+/// Waits until everything recorded is on disk. Returns false if the output is not open, or writing has failed.
 pub fn settle() -> bool {
     let background = match &*stage() {
         Stage::Open(output) => output.background.clone(),
@@ -100,19 +104,19 @@ pub fn settle() -> bool {
     background.drain()
 }
 
-/// Why nothing more can be written, if so.
+/// The reason if no more can be written.
 pub fn broken() -> Option<&'static str> {
     BROKEN.get().map(String::as_str)
 }
 
-/// Stops recording, once and for all, with one warning. The application goes on.
+/// Stops recording permanently, with one warning. The application continues.
 pub fn give_up(reason: &str) {
     if BROKEN.set(reason.to_owned()).is_ok() {
-        warning!("nothing more is recorded: {reason}");
+        warning!("recording stops: {reason}");
     }
 }
 
-/// An instance whose memory has been taken, and is being written.
+/// An instance whose memory has been taken and is being written.
 pub struct PendingInstance {
     pub kernel: Arc<Kernel>,
     pub static_hash: u64,
@@ -120,7 +124,7 @@ pub struct PendingInstance {
     pub record: KernelRecord,
     pub dynamic_hash: u64,
     pub instance: InstanceRecord,
-    /// It takes the place of an earlier one of this hash, which changed no memory.
+    /// It replaces an earlier instance of this hash, which changed no memory.
     pub replaces: bool,
     pub prologue: MemoryState,
     pub epilogue: MemoryState,
@@ -129,7 +133,7 @@ pub struct PendingInstance {
 }
 
 impl Output {
-    /// Completes an instance when its chunks have been written; `MNEME_SYNC` waits for that.
+    /// Completes an instance when its chunks have been written. With `MNEME_SYNC`, waits for that.
     pub fn complete(self: &Arc<Self>, pending: PendingInstance) {
         self.pending().push_back((self.background.submitted(), pending));
         let output = self.clone();
@@ -143,7 +147,8 @@ impl Output {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Completes the instances whose chunks have been written, together: while one is made durable others come.
+    /// Completes all instances whose chunks have been written together, because syncing one takes long enough for
+    /// others to arrive.
     fn complete_written(&self) {
         let mut batch = Vec::new();
         {
@@ -165,8 +170,9 @@ impl Output {
         }
     }
 
-    /// Chunks durable, then the manifests, then the databases: whatever happens in between, what is named is whole.
-    /// Gives the bytes that each instance takes, `None` where another process was first.
+    /// Makes the chunks durable, then writes the manifests, then the databases. If this is interrupted, everything that
+    /// a database lists is complete. Returns the bytes that each instance takes, or `None` if another process was
+    /// first.
     fn write(&self, mut batch: Vec<PendingInstance>) -> Vec<(PendingInstance, Result<Option<u64>, Lost>)> {
         let synced = self.store.sync().map_err(Lost::from);
         progress::note_step();
@@ -221,7 +227,7 @@ impl Output {
 #[derive(Clone)]
 struct Lost {
     reason: String,
-    /// Nothing else could be written either.
+    /// Other instances could not be written either.
     ends_all: bool,
 }
 
@@ -238,7 +244,7 @@ impl PendingInstance {
             let failure = background.failure();
             let ends_all = failure.is_some();
             let reason = failure.unwrap_or_else(|| {
-                "memory changed while it was recorded (a host thread writes to it), or could not be read".to_owned()
+                "memory changed while it was recorded (a host thread writes to it), or reading it failed".to_owned()
             });
             return Err(Lost { reason, ends_all });
         }

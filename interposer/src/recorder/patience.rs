@@ -1,15 +1,16 @@
-//! The limit of waits for kernels and for an idle device, and the count of those in vain.
+//! The limit of waits for kernels and for an idle device, and a count of the waits that reached it.
 //!
-//! The user sets the limit (`MNEME_KERNEL_LIMIT`). A process in which three waits were in vain is one whose kernels
-//! wait for each other or for the host: from then on the recorder holds only kernels that it has seen finish, and every
-//! further wait in vain halves the limit. So a process is held in vain for five limits at most, whatever it launches.
+//! The user sets the limit (`MNEME_KERNEL_LIMIT`). After three waits that reached it, the process probably has kernels
+//! that wait for each other or for the host. From then on the recorder waits only for kernels that it has seen finish,
+//! and every further wait that reaches the limit halves it. So the application waits for five limits at most, whatever
+//! it launches.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use crate::process::settings::settings;
 
-/// Waits in vain after which not every kernel is tried any more.
+/// How many waits may reach the limit before the recorder tries only some kernels.
 const TRUSTING: u32 = 3;
 
 static IN_VAIN: AtomicU32 = AtomicU32::new(0);
@@ -23,12 +24,12 @@ fn limit_after(limit: Duration, in_vain: u32) -> Duration {
     limit / 2u32.saturating_pow(in_vain.saturating_sub(TRUSTING))
 }
 
-/// A wait was in vain.
+/// Notes that a wait reached the limit.
 pub fn note_in_vain() {
     IN_VAIN.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Whether only kernels are recorded that were seen to finish.
+/// Whether only kernels that were seen to finish are recorded.
 pub fn is_wary() -> bool {
     IN_VAIN.load(Ordering::Relaxed) >= TRUSTING
 }

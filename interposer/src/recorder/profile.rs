@@ -1,8 +1,8 @@
 //! `MNEME_MODE=profile`: which kernels take the GPU's time.
 //!
-//! A launch is timed by two events ([`timing`](crate::driver::timing)) that a thread of ours reads when they have been
-//! reached, so that nothing waits for anything. Two events cost a few microseconds: of a kernel whose launches are
-//! short only a sample is timed, chosen at random, because a program's launches repeat in patterns.
+//! Two events ([`timing`](crate::driver::timing)) time a launch; a thread reads them when they have been reached, so
+//! the application never waits. Two events cost a few microseconds, so only a sample of a kernel's short launches is
+//! timed. The sample is random, because a program's launches repeat in patterns.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,15 +18,15 @@ use crate::process::settings::settings;
 use crate::process::threads;
 use crate::recorder::is_recording_process;
 
-/// First launches of a kernel, all of which are timed.
+/// How many first launches of a kernel are all timed.
 const FIRST: u64 = 256;
-/// Mean time from which on all launches are timed, ns: a hundred times what timing one costs.
+/// The mean time from which on all launches are timed, ns: a hundred times the cost of timing one.
 const LONG: u64 = 200_000;
-/// At least one in so many is timed.
+/// At least one in this many launches is timed.
 const RAREST: u64 = 64;
-/// Pairs of events of a context; with all of them under way a launch is not timed.
+/// The most pairs of events of a context. If all are in use, a launch is not timed.
 const PAIRS: usize = 4096;
-/// How often events under way are looked at.
+/// How often to look at events in use.
 const INTERVAL: Duration = Duration::from_millis(5);
 
 /// The timers of one context.
@@ -38,7 +38,7 @@ struct Ring {
 }
 
 static RINGS: Mutex<Option<HashMap<usize, Ring>>> = Mutex::new(None);
-/// Somebody reads events, and may have taken them out of their rings.
+/// A thread reads events and may have taken them out of their rings.
 static COLLECTING: AtomicBool = AtomicBool::new(false);
 /// The last look has begun.
 static ENDED: AtomicBool = AtomicBool::new(false);
@@ -47,7 +47,7 @@ fn rings<R>(work: impl FnOnce(&mut HashMap<usize, Ring>) -> R) -> R {
     work(RINGS.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default())
 }
 
-/// Counts a launch and times it, where that is due and possible.
+/// Counts a launch, and times it if that is due and possible.
 pub fn launch(call: &dyn Fn() -> Status, request: &LaunchRequest, function: &FunctionHandle, number: u64) -> Status {
     let running = begin(request, function, number);
     let status = call();
@@ -61,7 +61,7 @@ pub fn launch(call: &dyn Fn() -> Status, request: &LaunchRequest, function: &Fun
     status
 }
 
-/// Counts a launch that is about to happen, and begins to time it: the context of the timer, and the timer.
+/// Counts a launch that is about to happen, and begins to time it. Returns the context of the timer, and the timer.
 fn begin(request: &LaunchRequest, function: &FunctionHandle, number: u64) -> Option<(usize, EventPair)> {
     let mean = function.kernel.progress.profile.count(request);
     if !is_due(number, mean, settings().sample) || captures::in_progress() {
@@ -76,7 +76,7 @@ fn begin(request: &LaunchRequest, function: &FunctionHandle, number: u64) -> Opt
     None
 }
 
-/// Whether the launch of this number (from 0) is timed. `every` is the user's choice, 0 for ours.
+/// Whether to time the launch with this number (from 0). `every` is the user's choice, or 0.
 fn is_due(number: u64, mean: u64, every: u64) -> bool {
     if every > 0 {
         return number.is_multiple_of(every);
@@ -97,7 +97,7 @@ fn random() -> u64 {
     word ^ (word >> 31)
 }
 
-/// A timer of a context that is the current one, or its stream's.
+/// A timer of a context, which must be the current one or the stream's.
 fn timer(context: usize) -> Option<EventPair> {
     let (free, may_create) = rings(|rings| {
         let ring = rings.entry(context).or_default();
@@ -113,7 +113,7 @@ fn give_back(context: usize, timer: EventPair) {
     rings(|rings| rings.entry(context).or_default().free.push(timer));
 }
 
-/// Starts the thread that reads events, once, and has the last ones read when the process exits.
+/// Starts the thread that reads events, once, and arranges for the last look at exit.
 fn watch() {
     static STARTED: AtomicBool = AtomicBool::new(false);
     if STARTED.swap(true, Ordering::AcqRel) {
@@ -132,21 +132,21 @@ fn watch() {
     threads::start("mneme-profile", threads::LARGE, work);
 }
 
-/// Registers a last look that comes before the vendor's own end: handlers of `exit` run in reverse order, and the
-/// driver has registered its own before the first launch. After that one a call fails, or never returns.
+/// Registers a last look before the vendor's own end. Handlers of `exit` run in reverse order, and the driver has
+/// registered its handler before the first launch. After the driver's handler a call fails or never returns.
 fn look_before_the_vendor_ends() {
     extern "C" fn at_exit() {
-        // Of a signal handler that leaves in the middle of a hooked call: this thread may hold our locks.
+        // If a signal handler exits in the middle of a hooked call, this thread may hold the recorder's locks.
         if is_recording_process() && !reentrancy::inside() {
             let _ = std::panic::catch_unwind(|| reentrancy::bypassing(collect_at_end));
         }
     }
-    // SAFETY: the handler does not unwind, and this library is never unloaded (it is preloaded).
+    // SAFETY: the handler does not unwind, and this preloaded library is never unloaded.
     unsafe { libc::atexit(at_exit) };
 }
 
-/// The last look, once, by a thread of its own: at the end of a process this one's thread-local state, the vendor's
-/// included, may be gone already.
+/// Takes the last look, once, on a separate thread: at the end of a process this thread's thread-local state, including
+/// the vendor's, may be gone already.
 pub fn collect_at_end() {
     if ENDED.swap(true, Ordering::AcqRel) {
         return;
@@ -165,9 +165,11 @@ pub fn collect_at_end() {
     }
 }
 
-/// Reads what has been reached. Called by our thread, and by one that is about to destroy a context.
+/// Reads the events that have been reached. The recorder's thread calls it, and threads that are about to destroy a
+/// context.
 pub fn collect() {
-    // A call that ends a context waits for one that may be using it; no lock, because the vendor is called meanwhile.
+    // A call that ends a context waits for a thread that may be using it. This is not a lock, because the vendor is
+    // called meanwhile.
     for _ in 0..10_000 {
         if !COLLECTING.swap(true, Ordering::AcqRel) {
             if !captures::in_progress() {
@@ -185,7 +187,7 @@ fn collect_contexts() {
     for context in rings(|rings| rings.keys().copied().collect::<Vec<_>>()) {
         let mut pending =
             rings(|rings| rings.get_mut(&context).map(|ring| std::mem::take(&mut ring.pending)).unwrap_or_default());
-        // SAFETY: the context is alive: whoever destroys it collects first, then has it forgotten.
+        // SAFETY: the context is alive: a thread that destroys it collects first, and then forgets it.
         if pending.is_empty() || unsafe { driver::cuCtxSetCurrent(context as CUcontext) } != Status::SUCCESS {
             put_back(context, pending, Vec::new());
             continue;
@@ -208,7 +210,7 @@ fn collect_contexts() {
         waiting.append(&mut pending);
         put_back(context, waiting, reached);
     }
-    // SAFETY: what was current a moment ago.
+    // SAFETY: the context was current a moment ago.
     unsafe { driver::cuCtxSetCurrent(before.unwrap_or_default() as CUcontext) };
 }
 
@@ -223,7 +225,7 @@ fn put_back(context: usize, mut waiting: VecDeque<(EventPair, Arc<Kernel>)>, rea
     });
 }
 
-/// Forgets what a dead context owned; every context's for `None`.
+/// Forgets the timers of a dead context, or of every context for `None`.
 pub fn forget(context: Option<usize>) {
     rings(|rings| rings.retain(|known, _| context.is_some_and(|context| context != *known)));
 }

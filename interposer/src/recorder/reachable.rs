@@ -1,7 +1,7 @@
-//! The memory that a kernel can touch.
+//! Determines the memory that a kernel can touch.
 //!
-//! Some is only where an address leads: page-locked memory for copies, of which applications have much; and what cannot
-//! be recorded, so that a kernel that is led there is refused.
+//! Two kinds count only if an address leads there: page-locked memory for copies, because applications have much of it,
+//! and memory that cannot be recorded, which makes the recorder refuse the kernel.
 
 use std::collections::BTreeSet;
 
@@ -17,10 +17,11 @@ use crate::memory::annotations::ANNOTATIONS;
 use crate::memory::sharing::physical;
 use crate::snapshot::{self, SnapshotError};
 
-/// Where device memory can be: not in the first page, and below the end of user space with five levels of page tables.
+/// The possible addresses of device memory: behind the first page, and below the end of user space with five levels of
+/// page tables.
 const ADDRESSES: std::ops::Range<u64> = 1 << 16..1 << 57;
 
-/// Every live allocation, and the variables of loaded code but for these; what the kernel has at two addresses is
+/// Every live allocation, and the variables of loaded code except `but`. Memory that the kernel has at two addresses is
 /// marked.
 fn everything(plan: &Plan, but: &[RecordedVariable]) -> Vec<LiveAllocation> {
     let mut all = ALLOCATIONS.all();
@@ -45,7 +46,7 @@ fn everything(plan: &Plan, but: &[RecordedVariable]) -> Vec<LiveAllocation> {
     all
 }
 
-/// Whether a kernel has to be led there by an address to touch it.
+/// Whether a kernel can touch it only through an address.
 fn needs_address(live: &LiveAllocation) -> bool {
     matches!(
         live.access,
@@ -66,7 +67,7 @@ fn words(plan: &Plan) -> impl Iterator<Item = u64> {
     plan.arguments.iter().flat_map(|argument| argument.bytes.as_chunks::<8>().0).map(|word| u64::from_le_bytes(*word))
 }
 
-/// All live memory that the kernel can touch, as far as its arguments tell, beside its own variables.
+/// All live memory that the kernel can touch according to its arguments, without its own variables.
 pub fn through_arguments(plan: &Plan, variables: &[RecordedVariable]) -> Vec<LiveAllocation> {
     let all = everything(plan, variables);
     let addressed: Vec<LiveAllocation> = all.iter().filter(|live| needs_address(live)).copied().collect();
@@ -78,8 +79,8 @@ pub fn through_arguments(plan: &Plan, variables: &[RecordedVariable]) -> Vec<Liv
     live
 }
 
-/// Further memory that needs an address, which is in memory that the kernel can touch: these variables and
-/// allocations, or other such memory. The current context must be idle.
+/// Further memory whose address lies in memory that the kernel can touch: in these variables and allocations, or in
+/// memory found here. The current context must be idle.
 pub fn through_memory(
     plan: &Plan,
     live: &[LiveAllocation],
@@ -113,12 +114,12 @@ pub fn through_memory(
     Ok(reached)
 }
 
-/// What is recorded of live memory.
+/// Live memory as recordings describe it.
 pub fn allocations(live: &[LiveAllocation]) -> Vec<Allocation> {
     live.iter()
         .map(|live| {
             let annotation = ANNOTATIONS.of(live.address, live.size).unwrap_or_default();
-            // All zero is what is done without one.
+            // The default means the same as no tolerance.
             let tolerance = Some(annotation.tolerance).filter(|tolerance| *tolerance != Tolerance::default());
             Allocation {
                 address: live.address,
@@ -132,8 +133,8 @@ pub fn allocations(live: &[LiveAllocation]) -> Vec<Allocation> {
         .collect()
 }
 
-/// Memory that arguments point into and that no hook has seen being allocated, as far as the vendor knows it: what a
-/// graph has allocated, or variables that the kernel does not know by name.
+/// Memory that arguments point into and whose allocation was not hooked, as far as the vendor knows it: memory that a
+/// graph has allocated, or variables that the kernel's code does not name.
 pub fn unseen_allocations(plan: &Plan, variables: &[RecordedVariable], allocations: &[Allocation]) -> Vec<Allocation> {
     let mut known: Vec<(u64, u64)> = variables.iter().map(|variable| (variable.address, variable.size)).collect();
     known.extend(allocations.iter().map(|allocation| (allocation.address, allocation.size)));
@@ -143,7 +144,7 @@ pub fn unseen_allocations(plan: &Plan, variables: &[RecordedVariable], allocatio
             continue;
         }
         let (mut address, mut bytes) = (0, 0);
-        // SAFETY: valid places; the driver answers with an error for what is no address of its.
+        // SAFETY: valid places; the driver returns an error for an unknown address.
         let status = unsafe { driver::hooked::cuMemGetAddressRange_v2::call(&mut address, &mut bytes, word) };
         let (end, size) = (address.saturating_add(bytes as u64), bytes as u64);
         let overlaps = |(start, size): &(u64, u64)| *start < end && address < start.saturating_add(*size);

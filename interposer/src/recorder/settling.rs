@@ -1,8 +1,8 @@
-//! Puts what was recorded on disk for a process that goes on, or ends without the handlers of `exit`.
+//! Writes the recording to disk for a process that continues, or that ends without the handlers of `exit`.
 //!
-//! A thread does it, whom a caller wakes and waits for without a lock and only while there is progress: the caller may
-//! be a signal handler, which has interrupted what holds the lock of the heap. The thread is there as soon as something
-//! is launched.
+//! A thread does it. A caller wakes the thread and waits without a lock, and only while there is progress, because the
+//! caller may be a signal handler that has interrupted the holder of the heap's lock. The thread starts with the first
+//! launch.
 
 use std::panic::catch_unwind;
 use std::sync::OnceLock;
@@ -20,7 +20,7 @@ static REQUESTED: AtomicU64 = AtomicU64::new(0);
 static DONE: AtomicU64 = AtomicU64::new(0);
 /// The process ends.
 static ENDS: AtomicBool = AtomicBool::new(false);
-/// The thread is there, or about to be.
+/// The thread runs, or is about to.
 static STARTED: AtomicBool = AtomicBool::new(false);
 static THREAD: OnceLock<Thread> = OnceLock::new();
 
@@ -47,9 +47,9 @@ fn serve() {
     }
 }
 
-/// Writes what a process that ends would leave behind.
+/// Writes what the end of the process would write.
 fn write() {
-    // A recorded launch of another thread is let finish.
+    // Lets a recorded launch of another thread finish.
     drop(gate::close(Duration::from_millis(200)));
     let is_recording = output::settle();
     if is_recording {
@@ -61,7 +61,7 @@ fn write() {
     }
 }
 
-/// Has everything on disk that is being written, unless writing is stuck. Safe in signal handlers.
+/// Waits until everything that is being written is on disk, unless writing is stuck. Safe in signal handlers.
 pub fn settle() {
     if has_something_to_finish() {
         request();
@@ -74,12 +74,12 @@ pub fn end() {
         ENDS.store(true, Ordering::Release);
         request();
     } else if is_recording_process() {
-        // Another thread is ending the process, too.
+        // Another thread is ending the process too.
         stall::wait_while(background::is_busy, u32::MAX);
     }
 }
 
-/// Has the thread work, and waits for it.
+/// Wakes the thread and waits for it.
 fn request() {
     if !STARTED.load(Ordering::Acquire) {
         return;

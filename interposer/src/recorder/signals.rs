@@ -1,8 +1,8 @@
-//! Signals that end the process wait for instances that are being written.
+//! Makes signals that end the process wait for instances that are being written.
 //!
-//! For that a handler stands where the application has the default action. It must not notice: what asks for a signal's
-//! action is told of the default one, and what sets the default one gets our handler, which comes to the same. So
-//! `sigaction` and its older forms are hooked.
+//! For these signals the recorder installs a handler in place of the default action. The application must not notice: a
+//! query returns the default action, and setting the default action installs the recorder's handler, which has the same
+//! effect. So `sigaction` and its older forms are hooked.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
@@ -15,19 +15,18 @@ use crate::process::flags::FLAGS;
 use crate::process::linker::behind;
 use crate::snapshot::background;
 
-/// Milliseconds that writing the end of a recording may take: whoever has sent the signal expects the process to be
-/// gone.
+/// How long writing the end of a recording may take, ms. The sender of the signal expects the process to end.
 const PATIENCE: u32 = 10_000;
 
-/// What ends a process unless it has a handler.
+/// The signals that end a process without a handler.
 const FATAL: [c_int; 8] =
     [libc::SIGABRT, libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTERM, libc::SIGINT, libc::SIGHUP];
 
-/// Instances are being written in this process: our handler takes the default action's place.
+/// Instances are being written in this process, so the recorder's handler replaces the default action.
 static OUTLASTS: AtomicBool = AtomicBool::new(false);
 
-/// Has signals that end the process wait for instances that are being written, where the application has no handlers of
-/// its own. The summary is lost then, the recording is not.
+/// Makes signals that end the process wait for instances that are being written, if the application has no handler for
+/// them. The summary is then lost, the recording is not.
 pub fn outlast() {
     OUTLASTS.store(true, Ordering::Relaxed);
     for signal in FATAL {
@@ -46,17 +45,17 @@ pub fn outlast() {
     }
 }
 
-/// Waits, then ends the process as the default action does. Called by the system, or by a handler of the application's
-/// that knows of us by a way that is not hooked.
+/// Waits, then ends the process as the default action does. The system calls it, or a handler of the application that
+/// learned its address in a way that is not hooked.
 extern "C" fn wait(signal: c_int, information: *const siginfo_t, _context: *const c_void) {
-    // A second signal does not wait; and what is sent below must not come to whoever has called us.
-    // SAFETY: the structure is valid, zeros are the default action.
+    // A second signal does not wait, and the signal sent below must not reach the caller's handler.
+    // SAFETY: the structure is valid; zeros are the default action.
     unsafe { real_sigaction(signal, &std::mem::zeroed(), std::ptr::null_mut()) };
-    // What other threads launch meanwhile is nothing to wait for.
+    // Does not wait for launches that other threads make meanwhile.
     FLAGS.records.store(false, Ordering::SeqCst);
     stall::wait_while(|| background::is_busy() && is_recording_process(), PATIENCE);
-    // SAFETY: the signal comes once more with what is known of it, which a core dump shows, and takes its default
-    // action when the handler returns. The system has given us that information, or whoever calls us has it from there.
+    // SAFETY: the signal is sent again with its information, which a core dump shows, and takes its default action when
+    // the handler returns. The information comes from the system, or from a caller that got it from the system.
     unsafe {
         let thread = libc::syscall(libc::SYS_gettid);
         let sent = !information.is_null()
@@ -75,14 +74,14 @@ fn waiting(signal: c_int) -> Action {
     // SAFETY: zeros are an empty mask and no flags.
     let mut action: Action = unsafe { std::mem::zeroed() };
     action.sa_sigaction = wait as *const () as sighandler_t;
-    // A stack that is full has no room for a handler. Other signals may come to threads whose other stack is too small
-    // for one.
+    // A full stack has no room for a handler. Other signals may reach threads whose alternate stack is too small for
+    // one.
     let stack = if matches!(signal, libc::SIGSEGV | libc::SIGBUS) { libc::SA_ONSTACK } else { 0 };
     action.sa_flags = libc::SA_SIGINFO | stack;
     action
 }
 
-/// Whether the application has a handler of its own for a signal.
+/// Whether the application has a handler for a signal.
 pub fn is_handled(signal: c_int) -> bool {
     // SAFETY: a valid place; zeros are a value of the structure.
     let action = unsafe {
@@ -93,19 +92,19 @@ pub fn is_handled(signal: c_int) -> bool {
     ![SIG_DFL, libc::SIG_IGN].contains(&seen_as(action))
 }
 
-/// Whether our handler takes the place of this action.
+/// Whether the recorder's handler replaces this action.
 fn is_replaced(signal: c_int, action: sighandler_t) -> bool {
     action == SIG_DFL && OUTLASTS.load(Ordering::Relaxed) && FATAL.contains(&signal)
 }
 
-/// What the application is told of this action.
+/// The action that the application sees in place of this one.
 fn seen_as(action: sighandler_t) -> sighandler_t {
     if is_ours(action) { SIG_DFL } else { action }
 }
 
 static SIGACTION: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Has the functions known that are called from signal handlers.
+/// Resolves the functions that signal handlers call.
 pub fn register() {
     behind(&SIGACTION, c"sigaction");
     OLDER_FORMS.iter().for_each(|(known, name)| _ = behind(known, name));
@@ -115,7 +114,7 @@ pub fn register() {
 /// As for `sigaction` of the C library.
 unsafe fn real_sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
     type Function = unsafe extern "C" fn(c_int, *const Action, *mut Action) -> c_int;
-    // SAFETY: every C library has it, with this type.
+    // SAFETY: every C library has the function, with this type.
     let function = unsafe { std::mem::transmute::<*mut c_void, Function>(behind(&SIGACTION, c"sigaction")) };
     // SAFETY: the caller's promise.
     unsafe { function(signal, new, old) }
@@ -127,7 +126,7 @@ unsafe fn real_sigaction(signal: c_int, new: *const Action, old: *mut Action) ->
 pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut Action) -> c_int {
     // SAFETY: null, or valid as the caller promises.
     let replaced = unsafe { new.as_ref() }.filter(|new| is_replaced(signal, new.sa_sigaction)).map(|_| waiting(signal));
-    // SAFETY: as the caller promises, or our own.
+    // SAFETY: as the caller promises, or a local structure.
     let result = unsafe { real_sigaction(signal, replaced.as_ref().map_or(new, std::ptr::from_ref), old) };
     if result == 0 && !old.is_null() {
         // SAFETY: the caller's place, which has just been written.
@@ -140,7 +139,7 @@ pub unsafe extern "C" fn sigaction(signal: c_int, new: *const Action, old: *mut 
     result
 }
 
-/// The forms of `signal`, of which each has a meaning of its own for the C library.
+/// The forms of `signal`, each of which the C library treats differently.
 macro_rules! older_forms {
     ($($name:ident $known:ident)*) => {
         $( static $known: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut()); )*
@@ -160,7 +159,7 @@ macro_rules! older_forms {
             // SAFETY: the caller's arguments.
             let before = unsafe { function(signal, action) };
             if before != SIG_ERR && is_replaced(signal, action) {
-                // SAFETY: a valid structure. These functions have no way to set a handler that is told as much.
+                // SAFETY: a valid structure. These functions cannot set a handler with three arguments.
                 unsafe { real_sigaction(signal, &waiting(signal), std::ptr::null_mut()) };
             }
             seen_as(before)

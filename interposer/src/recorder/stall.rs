@@ -1,11 +1,11 @@
-//! Waits for what is being written, in a process that expects to be gone at once.
+//! Waits for writing, in a process that should end at once.
 //!
-//! They are safe in signal handlers. Such a handler may have interrupted what writing needs, the lock of the heap for
-//! one, so that waiting would be for ever: it ends when there is no progress.
+//! The waits are safe in signal handlers. A handler may have interrupted the holder of a lock that writing needs, such
+//! as the heap's, and then writing never ends. So each wait ends when there is no progress.
 
 use mneme_core::files::progress;
 
-/// Milliseconds without a step after which writing is stuck; and while a disk is at work.
+/// After how many milliseconds without a step writing counts as stuck: normally, and during a sync.
 const STUCK: [u32; 2] = [2000, 30_000];
 
 /// Milliseconds that a pause of one counts at most, if it was longer: on an overloaded machine writing is slower, too.
@@ -24,8 +24,8 @@ fn wait_unless_stuck(goes_on: impl Fn() -> bool, most: u32, [stuck, stuck_at_dis
         if idle >= limit || !goes_on() {
             return;
         }
-        // SAFETY: safe in signal handlers, with a valid duration. Not the C library's function, which is a cancellation
-        // point.
+        // SAFETY: safe in signal handlers, with a valid duration. The C library's function is avoided because it is a
+        // cancellation point.
         unsafe { libc::syscall(libc::SYS_nanosleep, &pause, std::ptr::null_mut::<libc::timespec>()) };
         let paused = milliseconds().wrapping_sub(time).clamp(1, LONGEST_PAUSE);
         time = milliseconds();

@@ -1,4 +1,4 @@
-//! The summary on standard error when the application has ended.
+//! Prints the summary on standard error when the application has ended.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -11,19 +11,19 @@ use mneme_core::run;
 use mneme_core::summary::{KernelSummary, RecorderMode, RecorderSummary};
 use mneme_core::units;
 
-/// Which settings leave launches out.
+/// The settings that leave launches out.
 const SELECTION: &str =
     "MNEME_RR_KERNELS, MNEME_RECORD_RANKS, MNEME_SKIP_RECORDINGS, MNEME_SAMPLE or MNEME_MAX_RECORDINGS";
 
-/// Appends the summary to the file that the user named, and has the user see it: by `mneme`, where that has started us,
-/// else on standard error.
+/// Appends the summary to the file that the user named. The user sees it through `mneme`, if that has started the
+/// application, otherwise on standard error.
 pub fn deliver(summary: &RecorderSummary, file: Option<&Path>) {
     if let Some(file) = file {
         match append(summary, file) {
             Ok(true) => return,
             Ok(false) => {}
             Err(error) => {
-                crate::process::log::warning!("the summary could not be written to {}: {error}", file.display())
+                crate::process::log::warning!("cannot write the summary to {}: {error}", file.display())
             }
         }
     }
@@ -33,11 +33,11 @@ pub fn deliver(summary: &RecorderSummary, file: Option<&Path>) {
     }
 }
 
-/// The file that `mneme` has made for summaries, open from the start: a program may end in a state in which it may open
-/// none, with other rights or below another root.
+/// The file that `mneme` has made for summaries, open from the start: at its end a program may be unable to open files,
+/// because its rights or its root have changed.
 static HELD: OnceLock<Option<OwnedFile>> = OnceLock::new();
 
-/// Opens the file for the end, where `mneme` has made it.
+/// Opens the file, if `mneme` has made it.
 pub fn hold() {
     HELD.get_or_init(|| {
         let path = std::env::var_os(mneme_core::summary::VARIABLE).map(PathBuf::from)?;
@@ -71,7 +71,7 @@ fn has_reader(memory: &File) -> bool {
     false
 }
 
-/// Whether it went to memory of `mneme`, which shows it.
+/// Appends the summary. Returns whether it went to memory of `mneme`, which shows it.
 fn append(summary: &RecorderSummary, file: &Path) -> std::io::Result<bool> {
     use std::os::unix::fs::OpenOptionsExt;
     let line = line(summary)?;
@@ -83,7 +83,7 @@ fn append(summary: &RecorderSummary, file: &Path) -> std::io::Result<bool> {
     if in_memory && !run::has_memory(file) {
         return Ok(false);
     }
-    // One write, so that lines of processes that end at the same time stay apart. A pipe that nobody reads is an error.
+    // One write, so lines of processes that end at the same time stay apart. A pipe without a reader is an error.
     let write = || {
         let mut options = private::options();
         options.append(true).create(!in_memory).custom_flags(libc::O_NONBLOCK);
@@ -93,7 +93,7 @@ fn append(summary: &RecorderSummary, file: &Path) -> std::io::Result<bool> {
     Ok(in_memory)
 }
 
-/// The text for all kernels and graphs; empty where none was launched.
+/// The text for all kernels and graphs, or an empty one if none was launched.
 fn text(summary: &RecorderSummary) -> String {
     let mut kernels: Vec<&KernelSummary> = summary.kernels.iter().filter(|kernel| kernel.launches > 0).collect();
     if summary.mode == RecorderMode::Apply {
@@ -176,7 +176,7 @@ fn shorten(name: &str) -> String {
             match c {
                 '<' => depth += 1,
                 '>' => depth = depth.saturating_sub(1),
-                // A name in an anonymous namespace begins with a parenthesis of its own.
+                // A name in an anonymous namespace begins with a parenthesis.
                 '(' if depth == 0 => return !name[*index..].starts_with("(anonymous namespace)"),
                 _ => {}
             }

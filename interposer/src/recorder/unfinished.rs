@@ -1,11 +1,10 @@
-//! Work that still ran when the recorder went on.
+//! Tracks work that still ran when the recorder stopped waiting for it.
 //!
-//! A launch that did not finish while the application was held, later launches of its kernel, and a device that did not
-//! become idle. While any of it runs the device is not idle, and waiting for it would be in vain again: nothing is
-//! recorded until all of it is done, which asking the driver tells without waiting.
+//! That is a launch that did not finish within the limit, later launches of its kernel, and a device that did not
+//! become idle. While any of it runs the device is busy, and another wait would also reach the limit. So no launch is
+//! recorded until all of it is done, which the driver reports without waiting.
 //!
-//! In a wary process (see `patience`) launches of other kernels are looked after too, for a kernel
-//! to be seen to finish.
+//! In a wary process (see `patience`) launches of other kernels are tracked too, so they can be seen to finish.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,13 +18,13 @@ use crate::kernels::kernel::Kernel;
 use crate::kernels::request::LaunchRequest;
 
 const DISABLE_TIMING: u32 = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
-/// So much is looked after at a time.
+/// How much work is tracked at a time.
 const MOST: usize = 64;
 
-/// What is looked after.
+/// Tracked work.
 struct Work {
     of: Of,
-    /// The device is busy for as long as it runs.
+    /// Keeps the device counted as busy.
     _running: Option<Running>,
 }
 
@@ -39,14 +38,14 @@ struct Launch {
     kernel: Arc<Kernel>,
     stream: usize,
     context: usize,
-    /// Behind the launch.
+    /// Recorded behind the launch.
     event: CUevent,
 }
 
-// SAFETY: driver handles may be used from any thread; one has the launch at a time.
+// SAFETY: driver handles may be used from any thread, and one thread at a time has the launch.
 unsafe impl Send for Launch {}
 
-/// Counts what the device is busy with.
+/// Counts the work that keeps the device busy.
 struct Running;
 
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
@@ -65,14 +64,14 @@ impl Drop for Running {
 }
 
 static WORK: Mutex<Vec<Work>> = Mutex::new(Vec::new());
-/// Somebody has taken the work out to ask about it: the driver is called without the lock.
+/// A thread has taken the list to ask about it, because the driver is called without the lock.
 static ASKING: AtomicBool = AtomicBool::new(false);
 
 fn work() -> MutexGuard<'static, Vec<Work>> {
     WORK.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Has the work of the list, while nobody else has; `None` where somebody does.
+/// Runs `change` on the whole list. `None` if another thread has the list.
 fn with_all<R>(change: impl FnOnce(&mut Vec<Work>) -> R) -> Option<R> {
     if ASKING.swap(true, Ordering::Acquire) {
         return None;
@@ -84,7 +83,7 @@ fn with_all<R>(change: impl FnOnce(&mut Vec<Work>) -> R) -> Option<R> {
     Some(result)
 }
 
-/// Whether the device is still busy with something that was waited for in vain. Asks the driver.
+/// Whether the device is still busy with work that exceeded a limit. Asks the driver.
 pub fn is_busy() -> bool {
     if RUNNING.load(Ordering::SeqCst) > 0 {
         settle();
@@ -92,7 +91,7 @@ pub fn is_busy() -> bool {
     RUNNING.load(Ordering::SeqCst) > 0
 }
 
-/// Forgets what is done, and notes whose launches have finished.
+/// Forgets finished work, and notes which kernels' launches have finished.
 pub fn settle() {
     with_all(|all| all.retain_mut(|work| !work.is_done()));
 }
@@ -126,15 +125,15 @@ pub fn keep_device(question: IdleQuestion) {
     work().push(Work { of: Of::Device(question), _running: Some(Running::new()) });
 }
 
-/// Keeps the event behind a launch, in a context, that did not finish in time.
+/// Keeps the event behind a launch that did not finish in time.
 pub fn keep_launch(kernel: &Arc<Kernel>, stream: usize, context: usize, event: CUevent) {
     let launch = Launch { kernel: kernel.clone(), stream, context, event };
     work().push(Work { of: Of::Launch(launch), _running: Some(Running::new()) });
 }
 
-/// Looks after a launch that has just been made and is not recorded.
+/// Tracks a launch that has just been made and is not recorded.
 pub fn look_after(request: &LaunchRequest, kernel: &Arc<Kernel>) {
-    // An event in a stream that is captured would become part of the graph.
+    // An event in a captured stream would become part of the graph.
     if captures::in_progress() || streams::is_capturing(request.stream) {
         return;
     }
@@ -144,7 +143,8 @@ pub fn look_after(request: &LaunchRequest, kernel: &Arc<Kernel>) {
         all.retain_mut(|work| !work.is_done());
         let known = all.iter().find(|work| work.is_of(kernel, stream));
         match known.map(|known| &known.of) {
-            // The event moves behind the new launch. To see whether a kernel finishes, it stays behind the first.
+            // To track a busy device the event moves behind the new launch; to see a kernel finish it stays behind the
+            // first.
             Some(Of::Launch(launch)) if keeps_busy => {
                 contexts::within(launch.context, || record(launch.event, stream));
             }
@@ -161,11 +161,12 @@ pub fn look_after(request: &LaunchRequest, kernel: &Arc<Kernel>) {
 }
 
 fn record(event: CUevent, stream: usize) -> Status {
-    // SAFETY: an event of ours in the current context, and the stream that the application has just launched into.
+    // SAFETY: an event of the recorder in the current context, and the stream that the application has just launched
+    // into.
     unsafe { driver::cuEventRecord(event, stream as CUstream) }
 }
 
-/// A new event behind the work of a stream, with its context.
+/// Records a new event behind the work of a stream. Returns it with its context.
 fn event_behind(stream: usize) -> Option<(usize, CUevent)> {
     let context = streams::context_of(stream).or_else(driver::current_context)?;
     let recorded = contexts::within(context, || {
@@ -177,15 +178,15 @@ fn event_behind(stream: usize) -> Option<(usize, CUevent)> {
         if record(event, stream) == Status::SUCCESS {
             return Some(event);
         }
-        // SAFETY: our own, just made.
+        // SAFETY: made above, and not used again.
         unsafe { driver::cuEventDestroy_v2(event) };
         None
     });
     Some((context, recorded??))
 }
 
-/// Forgets everything, before a context ends: its events end with it. Whoever is asking about it is let finish, which
-/// takes microseconds on a machine that is not overloaded.
+/// Forgets all work, before a context ends, because its events end with it. Lets another thread finish asking, which
+/// takes microseconds unless the machine is overloaded.
 pub fn forget_all() {
     for _ in 0..10_000 {
         if with_all(Vec::clear).is_some() {

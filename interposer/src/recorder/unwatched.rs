@@ -1,15 +1,15 @@
-//! The libraries of this process whose calls do not reach us, for the summary.
+//! The libraries of this process whose calls the recorder does not see, for the summary.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mneme_core::summary::UnwatchedLibrary;
 
-/// Further ones are not named.
+/// How many are listed.
 const MOST: usize = 8;
 
 static LIBRARIES: Mutex<Vec<UnwatchedLibrary>> = Mutex::new(Vec::new());
-/// The process that has loaded them: a forked child has nothing to say of them.
+/// The process that has loaded them. A forked child does not report them.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 fn libraries() -> MutexGuard<'static, Vec<UnwatchedLibrary>> {
@@ -30,7 +30,7 @@ pub fn any() -> bool {
     PROCESS.load(Ordering::Relaxed) == std::process::id()
 }
 
-/// Those of this process.
+/// The libraries of this process.
 pub fn all() -> Vec<UnwatchedLibrary> {
     if any() { libraries().clone() } else { Vec::new() }
 }

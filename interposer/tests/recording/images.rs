@@ -1,6 +1,6 @@
-//! Tests of programs whose kernels come without `mneme-cc`'s IR.
+//! Tests of programs whose kernels have no IR from `mneme-cc`.
 //!
-//! They run in front of the stand-in driver, and look at what is recorded and what is refused.
+//! They run with the stand-in driver, and check which kernels are recorded and which refused.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ use mneme_core::recording::manifest::MemoryState;
 
 use super::{Run, record};
 
-/// What nvcc makes of the application's kernel, and another one.
+/// The output of nvcc for the application's kernel and another one.
 fn ptx(extra: &str, body: &str) -> String {
     format!(
         ".version 7.8\n.target sm_90\n.address_size 64\n.global .align 4 .u32 counter = 100;\n{extra}\n\
@@ -24,7 +24,7 @@ fn ptx(extra: &str, body: &str) -> String {
     )
 }
 
-/// A program of the CUDA toolkit that scripts/setup assembles, or of this machine's.
+/// A program of the CUDA toolkit, from scripts/setup or installed on this machine.
 fn tool(name: &str, arguments: &[&str], folder: &Path) -> Option<()> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.deps/cuda/bin").join(name);
     let program = if own.exists() { own } else { PathBuf::from(name) };
@@ -47,7 +47,7 @@ fn record_image(bytes: &[u8], environment: &[(&str, &str)]) -> Run {
     record(&["proc", "return"], &all)
 }
 
-/// The only kernel, its kind and its recorded code; what every recording without IR has in common is checked.
+/// Returns the only kernel, its kind and its recorded code, and checks the properties of all recordings without IR.
 fn recorded(run: &Run) -> (KernelRecord, CodeKind, Vec<u8>) {
     let [kernel] = &run.kernels()[..] else { panic!("one kernel: {}", run.stderr()) };
     assert_eq!(kernel.kernel_name, "_Z3addPii");
@@ -115,13 +115,13 @@ fn machine_code_and_fat_binaries_are_recorded_however_they_are_stored() {
         ("speed", vec![elf], CodeKind::Cubin),
         ("size", vec![elf], CodeKind::Cubin),
         ("size", vec![text], CodeKind::Ptx),
-        // PTX for another architecture may be other code than what runs.
+        // PTX for another architecture may differ from the running code.
         ("size", vec![elf, "--image3=kind=ptx,sm=80,file=k.ptx"], CodeKind::Cubin),
     ] {
         let compression = format!("--compress-mode={mode}");
         let mut arguments = vec!["-64", "--compress-all", &compression, "--create=k.fatbin"];
         arguments.extend(&images);
-        // fatbinary knows the modes since CUDA 12.8.
+        // fatbinary has these modes since CUDA 12.8.
         if tool("fatbinary", &arguments, folder.path()).is_none() {
             return;
         }
@@ -135,7 +135,7 @@ fn machine_code_and_fat_binaries_are_recorded_however_they_are_stored() {
             "{mode} {images:?}"
         );
         assert_eq!(kernel.ours.ir_arch, "sm_90");
-        // What the driver was given, machine code first.
+        // The code that the driver received, machine code first.
         let given: Vec<Vec<u8>> = [(elf, &image), (text, &std::fs::read(path("k.ptx")).unwrap())]
             .into_iter()
             .filter(|(name, _)| images.contains(name))
@@ -145,7 +145,7 @@ fn machine_code_and_fat_binaries_are_recorded_however_they_are_stored() {
     }
 }
 
-/// Triton loads machine code alone, and keeps what it was made from.
+/// Triton loads only machine code, and keeps the sources from which it was made.
 #[test]
 fn what_triton_keeps_of_machine_code_is_recorded_with_it() {
     let folder = tempfile::tempdir().unwrap();
@@ -170,7 +170,7 @@ fn what_triton_keeps_of_machine_code_is_recorded_with_it() {
     assert_eq!(originals(&run, &kernel), [image.clone(), text.into_bytes(), b"; IR\n".to_vec()]);
     let instance = kernel.instances.values().next().unwrap();
     assert_eq!(CodeKind::of(&instance.ours.original[2].file), CodeKind::Llir);
-    // Of other machine code, and without the PTX, it is none of the kernel's.
+    // The stages are not used if the cubin differs, or the PTX lacks the kernel.
     std::fs::write(&cubin, &image[1..]).unwrap();
     assert_eq!(recorded(&record()).1, CodeKind::Cubin);
     std::fs::write(&cubin, &image).unwrap();

@@ -191,7 +191,7 @@ fn launches_that_are_refused_again_and_again_cost_little() {
             recorded.outcome
         );
     }
-    recorded.outcome.complains("1 launch not recorded: launched well after the driver had refused others like it");
+    recorded.outcome.complains("1 launch not recorded: succeeded after the driver had refused similar launches");
     let packs = std::fs::read_dir(recorded.folder.path())
         .unwrap()
         .map(|entry| entry.unwrap().metadata().unwrap().len())
@@ -234,7 +234,7 @@ fn a_kernel_that_waits_for_a_host_thread_is_let_finish() {
     let recorded = recorded("answering", &[("MNEME_KERNEL_LIMIT", "1")]);
     assert_eq!(recorded.kernels.len(), 1, "{}", recorded.outcome);
     assert_eq!(recorded.occurrences("advance"), [1]);
-    recorded.outcome.complains("did not finish within 1 s while the application was held");
+    recorded.outcome.complains("did not finish within 1 s");
 }
 
 #[test]
@@ -422,7 +422,7 @@ fn pageable_host_memory_is_refused() {
     if TestDevice::under_test() == TestDevice::Cpu {
         assert!(recorded.kernels.is_empty());
         recorded.outcome.complains("its argument 1 (in) points to pageable host memory");
-        recorded.outcome.complains("register that memory, or set the pointer to null where it is not used");
+        recorded.outcome.complains("register that memory");
     } else if recorded.kernels.is_empty() {
         recorded.outcome.complains("points to pageable host memory");
     }
