@@ -1,10 +1,10 @@
-//! The functions that are hooked, a list for each interface.
+//! The hooked functions, a list for each interface.
 //!
-//! A list is: purpose, tests that cover it { names => handler; … }.
+//! An entry of a list is: purpose, tests that cover it { names => handler; … }.
 //!
-//! HIP's functions mirror the driver's, and a hook of one has the handler of the driver's function that it means. Their
-//! arguments are declared in `mneme_abi`. The list is made into typed calls of the vendor's functions by
-//! [`driver`](crate::driver), and into exported functions by [`hooks`](crate::hooks).
+//! HIP's functions mirror the driver's, and a hook of HIP has the handler of the corresponding driver function.
+//! `mneme_abi` declares their arguments. [`driver`](crate::driver) turns the list into typed calls of the vendor's
+//! functions, and [`hooks`](crate::hooks) into exported functions.
 
 /// Passes the list of the driver's functions to a macro.
 macro_rules! every_hook {
@@ -41,7 +41,7 @@ macro_rules! every_hook {
         cuGraphUpload, cuGraphUpload_ptsz => gated;
         cuGraphicsMapResources, cuGraphicsMapResources_ptsz => gated;
     }
-    "waits at the gate while a launch is recorded; refused where it reaches beyond memory that the recorder serves, as the vendor refuses its own" ["tests/tests/e2e/programs.rs: memory"] {
+    "waits at the gate while a launch is recorded; refused if it reaches beyond an allocation of the recorder, as the vendor does for its own" ["tests/tests/e2e/programs.rs: memory"] {
         cuMemcpy, cuMemcpy_ptds => {bounds::copy};
         cuMemcpyAsync, cuMemcpyAsync_ptsz => {bounds::copy_on};
         cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds => {bounds::copy};
@@ -66,7 +66,7 @@ macro_rules! every_hook {
         cuMemsetD2D32_v2, cuMemsetD2D32_v2_ptds => {bounds::fill_rows};
         cuMemsetD2D32Async, cuMemsetD2D32Async_ptsz => {bounds::fill_rows_on};
     }
-    "waits at the gate; what it writes is not recorded" ["interposer/src/driver/gate.rs: a_closed_gate_is_exclusive"] {
+    "waits at the gate; its writes are not recorded" ["interposer/src/driver/gate.rs: a_closed_gate_is_exclusive"] {
         cuLaunchHostFunc, cuLaunchHostFunc_ptsz => gated;
         cuLaunchHostFunc_v2, cuLaunchHostFunc_v2_ptsz => gated;
         cuStreamAddCallback, cuStreamAddCallback_ptsz => gated;
@@ -77,7 +77,7 @@ macro_rules! every_hook {
         cuStreamBatchMemOp, cuStreamBatchMemOp_ptsz => gated;
         cuStreamBatchMemOp_v2, cuStreamBatchMemOp_v2_ptsz => gated;
     }
-    "tracked, because nothing may synchronise while a stream is captured" ["interposer/tests/recording.rs: nothing_waits_while_another_stream_is_captured", "tests/tests/e2e/coverage.rs: graphs"] {
+    "tracked, because synchronising is an error while a stream is captured" ["interposer/tests/recording.rs: nothing_waits_while_another_stream_is_captured", "tests/tests/e2e/coverage.rs: graphs"] {
         cuStreamBeginCapture, cuStreamBeginCapture_ptsz => (captures::begin);
         cuStreamBeginCapture_v2, cuStreamBeginCapture_v2_ptsz => (captures::begin_in_mode);
         cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz => (captures::begin_to_graph);
@@ -86,15 +86,15 @@ macro_rules! every_hook {
         cuStreamEndCaptureToCig, cuStreamEndCaptureToCig_ptsz => (captures::end_for_graphics);
         cuStreamEndCapture, cuStreamEndCapture_ptsz => (captures::end);
     }
-    "tracked, because the capture of a stream ends with it" ["tests/tests/e2e/coverage.rs: a_capture_that_ends_with_its_stream_is_over", "interposer/src/driver/captures.rs: a_capture_ends_with_what_it_takes_place_in"] {
+    "tracked, because it ends the capture of the stream" ["tests/tests/e2e/coverage.rs: a_capture_that_ends_with_its_stream_is_over", "interposer/src/driver/captures.rs: a_capture_ends_with_what_it_takes_place_in"] {
         cuStreamDestroy => {captures::destroy};
         cuStreamDestroy_v2 => {captures::destroy};
     }
-    "launched whole, its kernels not recorded; with `MNEME_GRAPHS=expand` node by node, each kernel as if launched alone" ["tests/tests/e2e/coverage.rs: graphs", "tests/tests/e2e/coverage.rs: graphs_are_expanded_on_request"] {
+    "launched as a whole, without recording its kernels; with `MNEME_GRAPHS=expand` node by node, each kernel as if launched alone" ["tests/tests/e2e/coverage.rs: graphs", "tests/tests/e2e/coverage.rs: graphs_are_expanded_on_request"] {
         cuGraphLaunch => (graphs::launch);
         cuGraphLaunch_ptsz => (graphs::launch_per_thread);
     }
-    "followed for `MNEME_GRAPHS=expand`" ["tests/tests/e2e/coverage.rs: graphs_are_expanded_on_request"] {
+    "tracked for `MNEME_GRAPHS=expand`" ["tests/tests/e2e/coverage.rs: graphs_are_expanded_on_request"] {
         cuGraphInstantiate => (graphs::instantiate);
         cuGraphInstantiate_v2 => (graphs::instantiate);
         cuGraphInstantiateWithFlags => (graphs::instantiate_with_flags);
@@ -104,7 +104,7 @@ macro_rules! every_hook {
         cuGraphExecKernelNodeSetParams_v2 => (graphs::set_kernel);
         cuGraphExecDestroy => (graphs::destroy);
     }
-    "followed for `MNEME_GRAPHS=expand`, which it ends for this graph" ["tests/tests/e2e/coverage.rs: graphs_are_expanded_on_request"] {
+    "tracked for `MNEME_GRAPHS=expand`; this graph is launched as a whole afterwards" ["tests/tests/e2e/coverage.rs: graphs_are_expanded_on_request"] {
         cuGraphExecKernelNodeSetParams => (graphs::change);
         cuGraphExecMemcpyNodeSetParams => (graphs::change_in_context);
         cuGraphExecMemsetNodeSetParams => (graphs::change_in_context);
@@ -118,13 +118,13 @@ macro_rules! every_hook {
         cuMemAllocPitch_v2 => (served::allocate_pitched);
         cuMemFree_v2 => (served::free);
     }
-    "answers for the arena's allocations as the vendor would for its own" ["tests/tests/e2e/programs.rs: memory", "interposer/tests/recording.rs: every_way_to_the_driver_is_hooked_and_recorded"] {
+    "answered for allocations of the arena as the vendor does for its own" ["tests/tests/e2e/programs.rs: memory", "interposer/tests/recording.rs: every_way_to_the_driver_is_hooked_and_recorded"] {
         cuMemGetAddressRange_v2 => (served::address_range);
         cuPointerGetAttribute => (served::pointer_attribute);
         cuPointerGetAttributes => (served::pointer_attributes);
         cuMemGetInfo_v2 => (served::information);
     }
-    "gives the arena's memory to peers, and notes which devices can touch an allocation" ["tests/tests/e2e/coverage.rs: several_devices", "tests/tests/e2e/coverage.rs: access"] {
+    "grants peers access to the arena's memory, and notes which devices can touch an allocation" ["tests/tests/e2e/coverage.rs: several_devices", "tests/tests/e2e/coverage.rs: access"] {
         cuCtxEnablePeerAccess => (access::enable_peer);
         cuCtxDisablePeerAccess => (access::disable_peer);
         cuMemSetAccess => (access::set);
@@ -132,27 +132,27 @@ macro_rules! every_hook {
         cuMemPoolCreate => (access::create_pool);
         cuMemPoolImportFromShareableHandle => (access::import_pool);
     }
-    "gives the arena's memory a handle that the recorder of another process knows; where that cannot be, leaves further allocations to the vendor" ["tests/tests/e2e/coverage.rs: sharing_between_processes", "interposer/tests/recording.rs: memory_for_other_processes_is_the_vendors"] {
+    "returns a handle of the arena's memory that the recorder of another process understands; if that is impossible, the vendor serves further allocations" ["tests/tests/e2e/coverage.rs: sharing_between_processes", "interposer/tests/recording.rs: memory_for_other_processes_is_the_vendors"] {
         cuIpcGetMemHandle => (ipc::share);
     }
-    "opens what another process' recorder shares; beside processes without one, leaves further allocations to the vendor" ["tests/tests/e2e/coverage.rs: sharing_between_processes", "interposer/tests/recording.rs: memory_for_other_processes_is_the_vendors"] {
+    "opens memory that another process's recorder shares; if the other process has no recorder, the vendor serves further allocations" ["tests/tests/e2e/coverage.rs: sharing_between_processes", "interposer/tests/recording.rs: memory_for_other_processes_is_the_vendors"] {
         cuIpcOpenMemHandle => (ipc::open_shared);
         cuIpcOpenMemHandle_v2 => (ipc::open_shared);
         cuIpcCloseMemHandle => (ipc::close_shared);
     }
-    "the process shares memory with others: further allocations are left to the vendor" ["interposer/src/hooks/mod.rs: every_hook_passes_its_call_on"] {
+    "notes that the process shares memory with others, so the vendor serves further allocations" ["interposer/src/hooks/mod.rs: every_hook_passes_its_call_on"] {
         cuMemPoolImportPointer => (ipc::import_pointer);
     }
-    "tracked, so that the memory is recorded at its own address" ["tests/tests/e2e/coverage.rs: pools"] {
+    "tracked, to record the memory at its own address" ["tests/tests/e2e/coverage.rs: pools"] {
         cuMemAllocAsync, cuMemAllocAsync_ptsz => (tracked::allocate_async);
         cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz => (tracked::allocate_from_pool);
         cuMemFreeAsync => (tracked::free_async);
         cuMemFreeAsync_ptsz => (tracked::free_async_per_thread);
     }
-    "tracked, so that the memory is recorded at its own address" ["tests/tests/e2e/coverage.rs: managed"] {
+    "tracked, to record the memory at its own address" ["tests/tests/e2e/coverage.rs: managed"] {
         cuMemAllocManaged => (tracked::allocate_managed);
     }
-    "tracked, so that the memory is recorded at its own address" ["tests/tests/e2e/coverage.rs: mapped"] {
+    "tracked, to record the memory at its own address" ["tests/tests/e2e/coverage.rs: mapped"] {
         cuMemAllocHost => (tracked::allocate_little_host);
         cuMemAllocHost_v2 => (tracked::allocate_host);
         cuMemHostAlloc => (tracked::allocate_host_with_flags);
@@ -172,21 +172,21 @@ macro_rules! every_hook {
         cuMulticastBindAddr => (physical::bind_address);
         cuMulticastBindAddr_v2 => (physical::bind_address_on);
     }
-    "tracked, to know what is mapped at two addresses; memory that the recorder serves has no handle, as that of cuMemAlloc has none" ["tests/tests/e2e/coverage.rs: memory_that_is_mapped_at_two_addresses_is_refused"] {
+    "tracked, to detect memory that is mapped at two addresses; the recorder's allocations have no handle, like those of cuMemAlloc" ["tests/tests/e2e/coverage.rs: memory_that_is_mapped_at_two_addresses_is_refused"] {
         cuMemRetainAllocationHandle => (physical::retain);
         cuMemRelease => (physical::release);
     }
-    "tracked, so that the memory is recorded at its own address, and what is mapped at two is refused" ["tests/tests/e2e/coverage.rs: vmm", "tests/tests/e2e/coverage.rs: memory_that_is_mapped_at_two_addresses_is_refused"] {
+    "tracked, to record the memory at its own address, and to refuse kernels that reach memory at two addresses" ["tests/tests/e2e/coverage.rs: vmm", "tests/tests/e2e/coverage.rs: memory_that_is_mapped_at_two_addresses_is_refused"] {
         cuMemMap => (tracked::map);
         cuMemUnmap => (tracked::unmap);
     }
-    "tracked, so that the memory is recorded at its own address while it is mapped" ["interposer/tests/recording.rs: memory_of_other_interfaces_is_recorded_while_it_is_mapped"] {
+    "tracked, to record the memory at its own address while it is mapped" ["interposer/tests/recording.rs: memory_of_other_interfaces_is_recorded_while_it_is_mapped"] {
         cuExternalMemoryGetMappedBuffer => (external::map_buffer);
         cuGraphicsResourceGetMappedPointer_v2 => (external::mapped_pointer);
         cuGraphicsUnmapResources, cuGraphicsUnmapResources_ptsz => (external::unmap_resources);
         cuGraphicsUnregisterResource => (external::unregister_resource);
     }
-    "tracked, to wait for every context of a device and to forget what is destroyed with one" ["tests/tests/e2e/coverage.rs: contexts"] {
+    "tracked, to wait for every context of a device and to forget memory and code that end with one" ["tests/tests/e2e/coverage.rs: contexts"] {
         cuCtxCreate => (contexts::create);
         cuCtxCreate_v2 => (contexts::create);
         cuCtxCreate_v3 => (contexts::create_with_affinity);
@@ -200,7 +200,7 @@ macro_rules! every_hook {
         cuDevicePrimaryCtxReset_v2 => (ends::reset_primary);
         cuDevicePrimaryCtxRelease_v2 => (ends::release_primary);
     }
-    "tracked, to wait for every context of a device and to forget what is destroyed with one" ["interposer/src/lifetimes/green.rs: contexts_of_green_ones_are_known_as_long_as_those_live"] {
+    "tracked, to wait for every context of a device and to forget memory and code that end with one" ["interposer/src/lifetimes/green.rs: contexts_of_green_ones_are_known_as_long_as_those_live"] {
         cuGreenCtxCreate => (green::create);
         cuCtxFromGreenCtx => (green::make_context);
         cuGreenCtxDestroy => (green::destroy);
@@ -219,14 +219,14 @@ macro_rules! every_hook {
         cuLibraryGetModule => (loading::library_module);
         cuKernelGetFunction => (loading::kernel_function);
     }
-    "noted, because tuned code in the function's place gets the same" ["tests/tests/e2e/applying.rs: what_is_set_on_a_function_is_set_on_its_tuned_code", "interposer/src/kernels/function_settings.rs: the_last_value_counts_and_changes_are_counted"] {
+    "noted, because tuned code that replaces the function gets the same setting" ["tests/tests/e2e/applying.rs: what_is_set_on_a_function_is_set_on_its_tuned_code", "interposer/src/kernels/function_settings.rs: the_last_value_counts_and_changes_are_counted"] {
         cuFuncSetAttribute => (setting::set);
         cuFuncSetCacheConfig => (setting::set_cache);
         cuFuncSetSharedMemConfig => (setting::set_banks);
         cuKernelSetAttribute => (setting::set_of_kernel);
         cuKernelSetCacheConfig => (setting::set_cache_of_kernel);
     }
-    "counted, and recorded where it is selected" ["tests/tests/e2e/coverage.rs: launch_forms"] {
+    "counted, and recorded if it is selected" ["tests/tests/e2e/coverage.rs: launch_forms"] {
         cuLaunchKernel => [forms::kernel];
         cuLaunchKernel_ptsz => [forms::kernel_per_thread];
         cuLaunchKernelEx => [forms::kernel_ex];
@@ -234,15 +234,15 @@ macro_rules! every_hook {
         cuLaunchCooperativeKernel => [forms::cooperative];
         cuLaunchCooperativeKernel_ptsz => [forms::cooperative_per_thread];
     }
-    "counted; refused by name, because it is from before CUDA 4.0" ["interposer/src/hooks/mod.rs: every_hook_passes_its_call_on"] {
+    "counted, and reported as not recorded, because it is from before CUDA 4.0" ["interposer/src/hooks/mod.rs: every_hook_passes_its_call_on"] {
         cuLaunch => (refused::launch);
         cuLaunchGrid => (refused::launch_grid);
         cuLaunchGridAsync => (refused::launch_grid_async);
     }
-    "counted; refused by name, because no replay on one device can repeat it" ["interposer/src/hooks/mod.rs: every_hook_passes_its_call_on"] {
+    "counted, and reported as not recorded, because a replay on one device cannot repeat it" ["interposer/src/hooks/mod.rs: every_hook_passes_its_call_on"] {
         cuLaunchCooperativeKernelMultiDevice => (refused::launch_on_devices);
     }
-    "gives out the hooks of this table" ["interposer/tests/recording.rs: every_way_to_the_driver_is_hooked_and_recorded"] {
+    "returns the hooks of this table" ["interposer/tests/recording.rs: every_way_to_the_driver_is_hooked_and_recorded"] {
         cuGetProcAddress => (proc_address::get);
         cuGetProcAddress_v2 => (proc_address::get_with_status);
     }
@@ -279,7 +279,7 @@ macro_rules! every_hip_hook {
         hipGraphUpload => gated;
         hipGraphicsMapResources => gated;
     }
-    "waits at the gate while a launch is recorded; refused where it reaches beyond memory that the recorder serves, as the vendor refuses its own" ["tests/tests/e2e/hip.rs: statuses_are_those_of_the_plain_run"] {
+    "waits at the gate while a launch is recorded; refused if it reaches beyond an allocation of the recorder, as the vendor does for its own" ["tests/tests/e2e/hip.rs: statuses_are_those_of_the_plain_run"] {
         hipMemcpy, hipMemcpy_spt => {bounds::copy_in_direction};
         hipMemcpyWithStream => {bounds::copy_in_direction_on};
         hipMemcpyHtoD => {bounds::copy};
@@ -325,26 +325,26 @@ macro_rules! every_hip_hook {
         hipMemsetD2D32 => {bounds::fill_rows};
         hipMemsetD2D32Async => {bounds::fill_rows_on};
     }
-    "waits at the gate; what it writes is not recorded" ["interposer/src/driver/gate.rs: a_closed_gate_is_exclusive"] {
+    "waits at the gate; its writes are not recorded" ["interposer/src/driver/gate.rs: a_closed_gate_is_exclusive"] {
         hipLaunchHostFunc, hipLaunchHostFunc_spt => gated;
         hipStreamAddCallback, hipStreamAddCallback_spt => gated;
         hipStreamWriteValue32 => gated;
         hipStreamWriteValue64 => gated;
         hipStreamBatchMemOp => gated;
     }
-    "tracked, because nothing may synchronise while a stream is captured" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+    "tracked, because synchronising is an error while a stream is captured" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
         hipStreamBeginCapture, hipStreamBeginCapture_spt => (captures::begin_in_mode);
         hipStreamBeginCaptureToGraph => (captures::begin_to_graph);
         hipStreamEndCapture, hipStreamEndCapture_spt => (captures::end);
     }
-    "tracked, because the capture of a stream ends with it" ["interposer/src/driver/captures.rs: a_capture_ends_with_what_it_takes_place_in"] {
+    "tracked, because it ends the capture of the stream" ["interposer/src/driver/captures.rs: a_capture_ends_with_what_it_takes_place_in"] {
         hipStreamDestroy => {captures::destroy};
     }
-    "launched whole, its kernels not recorded; with `MNEME_GRAPHS=expand` node by node, each kernel as if launched alone" ["tests/tests/e2e/hip.rs: graphs_are_expanded_on_request"] {
+    "launched as a whole, without recording its kernels; with `MNEME_GRAPHS=expand` node by node, each kernel as if launched alone" ["tests/tests/e2e/hip.rs: graphs_are_expanded_on_request"] {
         hipGraphLaunch => (graphs::launch);
         hipGraphLaunch_spt => (graphs::launch_per_thread);
     }
-    "followed for `MNEME_GRAPHS=expand`" ["tests/tests/e2e/hip.rs: graphs_are_expanded_on_request"] {
+    "tracked for `MNEME_GRAPHS=expand`" ["tests/tests/e2e/hip.rs: graphs_are_expanded_on_request"] {
         hipGraphInstantiate => (graphs::instantiate);
         hipGraphInstantiateWithFlags => (graphs::instantiate_with_flags);
         hipGraphInstantiateWithParams => (graphs::instantiate_with_parameters);
@@ -352,7 +352,7 @@ macro_rules! every_hip_hook {
         hipGraphExecKernelNodeSetParams => (graphs::set_kernel);
         hipGraphExecDestroy => (graphs::destroy);
     }
-    "followed for `MNEME_GRAPHS=expand`, which it ends for this graph" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+    "tracked for `MNEME_GRAPHS=expand`; this graph is launched as a whole afterwards" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
         hipGraphExecMemcpyNodeSetParams => (graphs::change);
         hipGraphExecMemcpyNodeSetParams1D => (graphs::change_line);
         hipGraphExecMemcpyNodeSetParamsFromSymbol => (graphs::change_symbol);
@@ -375,7 +375,7 @@ macro_rules! every_hip_hook {
         hipHostFree => (served::free_of_host);
         hipFreeHost => (served::free_of_host);
     }
-    "answers for the arena's allocations as the vendor would for its own" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+    "answered for allocations of the arena as the vendor does for its own" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
         hipMemGetAddressRange => (served::address_range);
         hipMemPtrGetInfo => (served::size_of);
         hipPointerGetAttributes => (served::attributes_of_hip);
@@ -383,7 +383,7 @@ macro_rules! every_hip_hook {
         hipDrvPointerGetAttributes => (served::pointer_attributes);
         hipMemGetInfo => (served::information);
     }
-    "gives the arena's memory to peers, and notes which devices can touch an allocation" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+    "grants peers access to the arena's memory, and notes which devices can touch an allocation" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
         hipDeviceEnablePeerAccess => (access::enable_peer_device);
         hipDeviceDisablePeerAccess => (access::disable_peer_device);
         hipCtxEnablePeerAccess => (access::enable_peer_of_hip);
@@ -393,17 +393,17 @@ macro_rules! every_hip_hook {
         hipMemPoolCreate => (access::create_pool);
         hipMemPoolImportFromShareableHandle => (access::import_pool);
     }
-    "gives the arena's memory a handle that the recorder of another process knows; where that cannot be, leaves further allocations to the vendor" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+    "returns a handle of the arena's memory that the recorder of another process understands; if that is impossible, the vendor serves further allocations" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
         hipIpcGetMemHandle => (ipc::share);
     }
-    "opens what another process' recorder shares; beside processes without one, leaves further allocations to the vendor" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+    "opens memory that another process's recorder shares; if the other process has no recorder, the vendor serves further allocations" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
         hipIpcOpenMemHandle => (ipc::open_shared);
         hipIpcCloseMemHandle => (ipc::close_shared);
     }
-    "the process shares memory with others: further allocations are left to the vendor" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+    "notes that the process shares memory with others, so the vendor serves further allocations" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
         hipMemPoolImportPointer => (ipc::import_pointer);
     }
-    "tracked, so that the memory is recorded at its own address" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+    "tracked, to record the memory at its own address" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
         hipMallocAsync => (tracked::allocate_async);
         hipMallocFromPoolAsync => (tracked::allocate_from_pool);
         hipFreeAsync => (tracked::free_async);
@@ -421,26 +421,26 @@ macro_rules! every_hip_hook {
         hipMemExportToShareableHandle => (physical::export);
         hipMemImportFromShareableHandle => (physical::import);
     }
-    "tracked, to know what is mapped at two addresses; memory that the recorder serves has no handle, as that of hipMalloc has none" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+    "tracked, to detect memory that is mapped at two addresses; the recorder's allocations have no handle, like those of hipMalloc" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
         hipMemRetainAllocationHandle => (physical::retain);
         hipMemRelease => (physical::release);
     }
-    "tracked, so that the memory is recorded at its own address, and what is mapped at two is refused" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+    "tracked, to record the memory at its own address, and to refuse kernels that reach memory at two addresses" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
         hipMemMap => (tracked::map);
         hipMemUnmap => (tracked::unmap);
     }
-    "tracked, so that the memory is recorded at its own address while it is mapped" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+    "tracked, to record the memory at its own address while it is mapped" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
         hipExternalMemoryGetMappedBuffer => (external::map_buffer);
         hipGraphicsResourceGetMappedPointer => (external::mapped_pointer);
         hipGraphicsUnmapResources => (external::unmap_resources);
         hipGraphicsUnregisterResource => (external::unregister_resource);
     }
-    "tracked, to forget what is destroyed with it" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+    "tracked, to forget memory and code that end with it" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
         hipDeviceReset => (ends::reset_device);
         hipDevicePrimaryCtxReset => (ends::reset_primary_of_hip);
         hipDevicePrimaryCtxRelease => (ends::release_primary_of_hip);
     }
-    "noted, because a replay sets the same" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+    "noted, because a replay sets the same limit" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
         hipDeviceSetLimit => (hip::set_limit);
     }
     "tracked, to know a kernel's code" ["interposer/tests/hip.rs: a_program_of_hip_is_recorded"] {
@@ -458,7 +458,7 @@ macro_rules! every_hip_hook {
         hipLibraryEnumerateKernels => (loading::kernels_of_library);
         hipKernelGetFunction => (loading::kernel_function);
     }
-    "counted, and recorded where it is selected" ["interposer/tests/hip.rs: a_program_of_hip_is_recorded"] {
+    "counted, and recorded if it is selected" ["interposer/tests/hip.rs: a_program_of_hip_is_recorded"] {
         hipModuleLaunchKernel => [forms::kernel];
         hipModuleLaunchCooperativeKernel => [forms::cooperative];
         hipDrvLaunchKernelEx => [forms::kernel_ex];
@@ -469,7 +469,7 @@ macro_rules! every_hip_hook {
         hipLaunchCooperativeKernel_spt => [by_address::cooperative_per_thread];
         hipExtLaunchKernel => [by_address::kernel_with_events];
     }
-    "counted, and recorded where it is selected; refused by name where the last block would have fewer work items" ["interposer/src/launches/work_items.rs: work_items_make_whole_blocks_or_are_refused"] {
+    "counted, and recorded if it is selected; reported as not recorded if the last block would have fewer work items" ["interposer/src/launches/work_items.rs: work_items_make_whole_blocks_or_are_refused"] {
         hipExtModuleLaunchKernel => (work_items::launch);
         hipHccModuleLaunchKernel => (work_items::launch_without_flags);
         _Z24hipExtModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_j
@@ -477,23 +477,23 @@ macro_rules! every_hip_hook {
         _Z24hipHccModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_
             => (work_items::launch_without_flags);
     }
-    "counted; refused by name, because it is from before HIP-Clang" ["interposer/tests/hip.rs: a_program_of_hip_is_recorded"] {
+    "counted, and reported as not recorded, because it is from before HIP-Clang" ["interposer/tests/hip.rs: a_program_of_hip_is_recorded"] {
         hipLaunchByPtr => (refused::launch_by_address);
     }
-    "counted; refused by name, because no replay on one device can repeat it" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+    "counted, and reported as not recorded, because a replay on one device cannot repeat it" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
         hipLaunchCooperativeKernelMultiDevice => (refused::launch_on_devices);
         hipModuleLaunchCooperativeKernelMultiDevice => (refused::launch_on_devices);
         hipExtLaunchMultiKernelMultiDevice => (refused::launch_on_devices);
     }
-    "returns what the application's own calls have left, not the recorder's" ["interposer/tests/hip.rs: the_recorders_own_calls_are_not_seen"] {
+    "returns the error that the application's own calls have left, not the recorder's" ["interposer/tests/hip.rs: the_recorders_own_calls_are_not_seen"] {
         hipGetLastError => {last_error::take};
         hipExtGetLastError => {last_error::take_status_of_last_call};
         hipPeekAtLastError => {last_error::peek};
     }
-    "queries only; its failure is what the recorder leaves as the last error where the application's is kept" ["interposer/tests/hip.rs: the_recorders_own_calls_are_not_seen"] {
+    "queries only; the recorder leaves its failure as the last error while it keeps the application's" ["interposer/tests/hip.rs: the_recorders_own_calls_are_not_seen"] {
         hipDeviceGetLimit => (last_error::limit);
     }
-    "gives out the hooks of this table" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+    "returns the hooks of this table" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
         hipGetProcAddress => (proc_address::get_of_hip);
         hipGetDriverEntryPoint, hipGetDriverEntryPoint_spt => (proc_address::get_entry_point_of_hip);
     }

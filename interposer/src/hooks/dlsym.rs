@@ -1,4 +1,4 @@
-//! The preloaded `dlsym`: cudart gets at the driver by it, and other languages at HIP.
+//! The preloaded `dlsym`, through which cudart finds the driver, and other languages HIP.
 
 use std::ffi::{CStr, c_char, c_void};
 
@@ -8,7 +8,7 @@ use super::by_name;
 use crate::process::family::Family;
 use crate::process::linker::{cpu_device, is_of_hip, is_vendor_loaded, real_dlsym, vendor_symbol};
 
-/// What [`dlsym`] does next: jump to `real`, or, where that is null, return `hook`.
+/// The next step of [`dlsym`]: jump to `real`, or return `hook` if `real` is null.
 #[repr(C)]
 pub struct Decision {
     hook: *mut c_void,
@@ -17,8 +17,8 @@ pub struct Decision {
 
 /// The preloaded `dlsym`.
 ///
-/// With `RTLD_NEXT` and `RTLD_DEFAULT` glibc starts from the object of the *return address*, so that the real function
-/// has to be jumped to with the caller's frame as it was; a call from here would search behind this library instead.
+/// With `RTLD_NEXT` and `RTLD_DEFAULT` glibc starts from the object of the *return address*. So this function must jump
+/// to the real one with the caller's frame unchanged; a call from here would search behind this library instead.
 ///
 /// # Safety
 /// As for the C library's `dlsym`.
@@ -75,10 +75,11 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: *const c_char) -> *mut
     )
 }
 
-/// How the names of hooked functions begin.
+/// The prefixes of hooked functions' names.
 const PREFIXES: [&[u8]; 4] = [b"cu", b"hip", b"__hip", b"_Z24hip"];
 
-/// Must not allocate for names that are not CUDA's or HIP's: allocators call `dlsym` while they initialise.
+/// Decides for [`dlsym`]. Must not allocate for names other than CUDA's or HIP's, because allocators call `dlsym` while
+/// they initialise.
 unsafe extern "C" fn decide(handle: *mut c_void, name: *const c_char) -> Decision {
     let as_asked = Decision { hook: std::ptr::null_mut(), real: real_dlsym() as *mut c_void };
     if handle == libc::RTLD_NEXT || name.is_null() {
@@ -98,13 +99,13 @@ unsafe extern "C" fn decide(handle: *mut c_void, name: *const c_char) -> Decisio
     }
 }
 
-/// What is answered in the place of what the real function finds.
+/// The address to return instead of the real function's result.
 ///
 /// # Safety
-/// The handle is one that `dlsym` was called with, and not `RTLD_NEXT`.
+/// The handle is an argument of `dlsym`, and not `RTLD_NEXT`.
 unsafe fn found(handle: *mut c_void, name: &CStr) -> Option<*mut c_void> {
-    // From here, `RTLD_DEFAULT` searches the program and what it has loaded for all to see, which come first wherever
-    // it is called from.
+    // From here, `RTLD_DEFAULT` searches the program and its globally loaded libraries, which come first for every
+    // caller.
     // SAFETY: handle and name are the caller's, for the function that it wanted to call.
     let found = unsafe { real_dlsym()(handle, name.as_ptr()) };
     if found.is_null() {
@@ -114,7 +115,8 @@ unsafe fn found(handle: *mut c_void, name: &CStr) -> Option<*mut c_void> {
     if ours == Some(found) {
         // SAFETY: valid name.
         let behind = unsafe { real_dlsym()(libc::RTLD_NEXT, name.as_ptr()) };
-        // Found for being preloaded alone: nobody has it where the vendor's library lacks it, or is not there.
+        // Found only because this library is preloaded: the function does not exist if the vendor's library lacks it or
+        // is missing.
         let is_there =
             !behind.is_null() || (is_vendor_loaded(Family::of_symbol(name)) && !vendor_symbol(name).is_null());
         return (!is_there).then_some(behind);
@@ -126,7 +128,7 @@ unsafe fn found(handle: *mut c_void, name: &CStr) -> Option<*mut c_void> {
     if found == vendors {
         return ours;
     }
-    // A library of somebody else's that has a function of this name is not the vendor's; it is left as it is.
+    // A function of this name in another library is not the vendor's, and is returned unchanged.
     let is_replaced = !vendors.is_null() && cpu_device().is_some() && is_of_hip(found as usize);
     is_replaced.then(|| ours.unwrap_or(vendors))
 }
@@ -151,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_foreign_function_with_a_driver_name_is_left_alone() {
-        // No handle of a C library has it, and the real answer (null) is passed on.
+        // C libraries' handles do not have it, and the real answer (null) is passed on.
         // SAFETY: valid handle and name.
         let found = unsafe {
             let library = libc::dlopen(c"libc.so.6".as_ptr(), libc::RTLD_LAZY);

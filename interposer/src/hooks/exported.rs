@@ -1,4 +1,4 @@
-//! The exported functions, and the tables of them.
+//! The exported functions, and their tables.
 
 use mneme_abi::hip::types::*;
 
@@ -22,17 +22,17 @@ macro_rules! body {
             Family::$family,
             outer_call!($name($($argument),*)),
             vendor_call!($name($($argument),*)),
-            // SAFETY: the arguments are the application's own, as the handler's contract wants.
+            // SAFETY: the arguments are the application's own, as the handler's contract requires.
             |call| unsafe { $handler(call, $($argument),*) },
         )
     };
     ($family:ident, $name:ident, ($($argument:ident: $type:ty),*), [$form:path]) => {{
-        // Apart, so that it does not make the other way longer.
+        // Separate, because it would slow the fast path down.
         #[cold]
         #[inline(never)]
         #[allow(clippy::too_many_arguments, reason = "the vendor's")]
         unsafe fn otherwise($($argument: $type),*) -> Status {
-            // SAFETY: the arguments are the application's own, as the form's contract wants.
+            // SAFETY: the arguments are the application's own, as the form's contract requires.
             let handler = |call: &dyn Fn() -> Status| match unsafe { $form($($argument),*) } {
                 Some(request) => recorder::launch(call, request),
                 None => gate::passing(call),
@@ -48,12 +48,12 @@ macro_rules! body {
         match counted::pass(unsafe { $form($($argument),*) }) {
             // SAFETY: the arguments are the application's own.
             Some(_pass) => unsafe { outermost!($name($($argument),*)) },
-            // SAFETY: likewise.
+            // SAFETY: the arguments are the application's own.
             None => unsafe { otherwise($($argument),*) },
         }
     }};
     ($family:ident, $name:ident, ($($argument:ident: $type:ty),*), ($handler:path)) => {{
-        // SAFETY: the arguments are the application's own, as the handler's contract wants.
+        // SAFETY: the arguments are the application's own, as the handler's contract requires.
         let handler = |call: &dyn Fn() -> Status| unsafe { $handler(call, $($argument),*) };
         enter(
             Family::$family,
@@ -64,7 +64,7 @@ macro_rules! body {
     }};
 }
 
-/// A handler that makes calls of its own, which HIP would have the application see in its last error.
+/// Wraps a handler that makes further calls, to hide their effect on HIP's last error.
 macro_rules! kept {
     (Cuda $handler:ident) => {
         $handler
@@ -74,7 +74,7 @@ macro_rules! kept {
     };
 }
 
-/// What the application's call comes to: the vendor's function, or that of another tool before it.
+/// The outermost function of a call: the vendor's, or that of another tool before it.
 macro_rules! outermost {
     ($name:ident($($argument:ident),*)) => {
         driver::hooked::$name::call_at(
@@ -125,9 +125,9 @@ macro_rules! exported {
     };
 }
 
-/// Makes an exported function of each hook. `=> gated` only passes the gate; `=> [path]` is a launch in this form; `=>
-/// (path)` calls a handler with the call itself (`&dyn Fn() -> Status`) and the arguments; `=> {path}` does the same
-/// with a handler that makes no calls of its own.
+/// Makes an exported function of each hook. `=> gated` only passes the gate. `=> [path]` is a launch in this form. `=>
+/// (path)` calls a handler with the call itself (`&dyn Fn() -> Status`) and the arguments. `=> {path}` does the same
+/// with a handler that makes no further calls.
 macro_rules! export {
     ($family:ident $table:ident $( $purpose:literal $tests:tt { $( $($name:ident),+ => $handler:tt; )* } )*) => {
         /// Every hooked function of an interface.

@@ -1,6 +1,6 @@
-//! A test of the declarations and the table against NVIDIA's own headers.
+//! Tests the declarations and the table against NVIDIA's headers.
 //!
-//! Every function of the driver is hooked, or need not be for a reason that is written down.
+//! Every function of the driver is hooked, or a documented reason exists why not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,13 +13,14 @@ use mneme_abi::cuda::driver::FUNCTIONS;
 use mneme_abi::cuda::{VendorFunction, split_name};
 use mneme_fixtures::headers::{Passed, expression, found, in_rust, types};
 
-/// What a header declares.
+/// The declarations of a header.
 struct Header {
     /// `CUDA_VERSION`
     version: i32,
-    /// Argument types of each exported symbol, with every version and form that the library has.
+    /// Argument types of each exported symbol, in every version and form of the library.
     functions: BTreeMap<String, Vec<String>>,
-    /// Versions of each base name and form (`cuLaunchKernel`, `_ptsz`) that a program can ask `cuGetProcAddress` for.
+    /// Versions of each base name and form (`cuLaunchKernel`, `_ptsz`) that a program can request from
+    /// `cuGetProcAddress`.
     since: BTreeMap<(String, String), BTreeSet<i32>>,
     handles: BTreeSet<String>,
     enumerations: BTreeSet<String>,
@@ -32,7 +33,8 @@ impl Header {
             std::fs::read_to_string(&path)
                 .unwrap_or_else(|error| panic!("{}: {error}; run ./scripts/setup", path.display()))
         };
-        // With this definition the header declares what the library exports, not what a program of one version calls.
+        // With this definition the header declares the exports of the library, not the functions that a program of one
+        // version calls.
         let preprocess = ["-E", "-P", "-x", "c", "-D__CUDA_API_VERSION_INTERNAL", "cuda.h"];
         let output = Command::new("cc").current_dir(folder).args(preprocess).output().expect("a C compiler");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -67,7 +69,7 @@ impl Header {
     }
 }
 
-/// The headers of 12.9, of 13.0 and the newest, as scripts/setup fetches them.
+/// The headers of 12.9, of 13.0 and the newest, as scripts/setup downloads them.
 fn headers() -> Vec<Header> {
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../.deps");
     ["cuda/include", "nvcc/include", "headers"].iter().map(|folder| Header::read(&root.join(folder))).collect()
@@ -93,13 +95,13 @@ fn in_c(text: &str, header: &Header) -> Passed {
     }
 }
 
-/// The suffix of the form for the per-thread default stream, and the flag that asks for it.
+/// The suffix of the form for the per-thread default stream, and the flag that requests it.
 fn form_of(symbol: &str) -> (&'static str, u64) {
     let form = ["_ptds", "_ptsz"].into_iter().find(|form| symbol.ends_with(form));
     form.map_or(("", 0), |form| (form, 2))
 }
 
-/// Whether an entry of the list means a symbol.
+/// Whether an entry of the list covers a symbol.
 fn means(entry: &str, symbol: &'static str) -> bool {
     let (base, _) = split_name(symbol);
     let without_form = symbol.trim_end_matches("_ptds").trim_end_matches("_ptsz");
@@ -156,7 +158,7 @@ fn versions_are_those_of_the_headers() {
         .flat_map(|header| &header.since)
         .for_each(|(name, versions)| since.entry(name).or_default().extend(versions));
     let symbols: BTreeSet<&String> = headers.iter().flat_map(|header| header.functions.keys()).collect();
-    // cudaProfiler.h declares these two, which is not among the pinned headers.
+    // cudaProfiler.h declares these two; it is not among the pinned headers.
     let of_others = |function: &&VendorFunction| ["cuProfilerStart", "cuProfilerStop"].contains(&function.name);
     for VendorFunction { name, since: declared, .. } in FUNCTIONS.iter().filter(|function| !of_others(function)) {
         assert!(symbols.iter().any(|symbol| symbol == name), "{name} is in no header");
@@ -164,8 +166,8 @@ fn versions_are_those_of_the_headers() {
         let (base, _) = split_name(name);
         let key = (base.to_owned(), form.to_owned());
         let versions = since.get(&key).unwrap_or_else(|| panic!("{name} has no version in any cudaTypedefs.h"));
-        assert!(versions.contains(declared), "{name}: {declared} is none of {versions:?}");
-        // Where there are as many symbols as versions, they go together in order.
+        assert!(versions.contains(declared), "{name}: {declared} is not one of {versions:?}");
+        // If the numbers of symbols and versions are equal, they match in order.
         let variants: Vec<String> = (1..9)
             .map(|number| if number == 1 { format!("{base}{form}") } else { format!("{base}_v{number}{form}") })
             .filter(|variant| symbols.contains(variant))
@@ -177,7 +179,7 @@ fn versions_are_those_of_the_headers() {
     }
 }
 
-/// The newest variant that the headers know of in a version is the one that is hooked for it.
+/// For each version, the newest variant in the headers is the hooked one.
 #[test]
 fn base_names_mean_the_newest_variant_of_a_version() {
     let headers = headers();
@@ -188,7 +190,7 @@ fn base_names_mean_the_newest_variant_of_a_version() {
             let (form, flags) = form_of(name);
             let base = hook.base_name();
             let newest = header.since.get(&(base.to_owned(), form.to_owned())).and_then(|since| since.iter().max());
-            // A macro of the header since 12.0.
+            // It is a macro of the header since 12.0.
             if let Some(newest) = newest.filter(|_| base != "cuGraphInstantiate") {
                 let meant = variant(base, header.version, flags).map(|hook| hook.since);
                 assert_eq!(meant, Some(*newest), "{base} in {} with flags {flags}", header.version);

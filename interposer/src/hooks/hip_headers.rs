@@ -1,6 +1,6 @@
-//! A test of HIP's declarations and hooks against the headers of HIP, where they are installed.
+//! Tests HIP's declarations and hooks against the headers of HIP, if they are installed.
 //!
-//! Every function of them, and every one that is declared, is hooked, or need not be for a reason that is written down.
+//! Every function in them, and every declared one, is hooked, or a documented reason exists why not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,9 +13,9 @@ use mneme_fixtures::headers::{Passed, expression, found, in_rust, types};
 use super::unhooked_hip::{OF_SOME_VERSIONS, UNHOOKED};
 use super::{HIP, registration};
 
-/// What the headers declare; `None` where they are not installed.
+/// The declarations of the headers.
 struct Header {
-    /// What each function returns, and the types of its arguments.
+    /// The return type of each function, and the types of its arguments.
     functions: BTreeMap<String, (String, Vec<String>)>,
     handles: BTreeSet<String>,
     enumerations: BTreeSet<String>,
@@ -27,7 +27,7 @@ impl Header {
         let source = folder.path().join("headers.c");
         std::fs::write(&source, "#include <hip/hip_runtime_api.h>\n#include <hip/hip_ext.h>\n").unwrap();
         let mut compiler = Command::new("cc");
-        // Their folder alone: beside them may be headers of another C library.
+        // Only this folder: next to it may be headers of another C library.
         if let Some(rocm) = std::env::var_os("MNEME_TEST_ROCM") {
             std::os::unix::fs::symlink(Path::new(&rocm).join("include/hip"), folder.path().join("hip")).unwrap();
             compiler.arg("-I").arg(folder.path());
@@ -75,7 +75,7 @@ impl Header {
     }
 }
 
-/// Whether an entry of the list means a symbol: its form for the per-thread default stream too.
+/// Whether an entry of the list covers a symbol, including its form for the per-thread default stream.
 fn means(entry: &str, symbol: &str) -> bool {
     symbol.trim_end_matches("_spt") == entry
 }
@@ -116,7 +116,7 @@ fn arguments_of_hips_functions_are_those_of_the_headers() {
         let Some((returns, types)) = header.functions.get(function.name) else { continue };
         let ours: Vec<Passed> = function.arguments.iter().map(|(_, argument)| in_rust(argument)).collect();
         let theirs: Vec<Passed> = types.iter().map(|text| header.passed(text)).collect();
-        // HIP has pointers where the driver has addresses, and either is eight bytes.
+        // HIP has pointers for the driver's addresses; both have eight bytes.
         let is_word = |one: &Passed| matches!(one, Passed::Pointer | Passed::Handle | Passed::Integer(8));
         let agrees = |ours: &Passed, theirs: &Passed| ours.agrees_with(theirs) || (is_word(ours) && is_word(theirs));
         let agree = ours.len() == theirs.len() && ours.iter().zip(&theirs).all(|(ours, theirs)| agrees(ours, theirs));

@@ -1,8 +1,8 @@
 //! The hooked functions of CUDA's driver and of HIP, and their purposes.
 //!
-//! From two lists (`table.rs`) and the declarations of `mneme_abi` the exported functions, the map for `dlsym` and
-//! `cuGetProcAddress`, the typed calls of the vendor's functions and docs/reference/hooks.md are made. The functions by
-//! which HIP programs register their code return no status, and are apart ([`registration`]).
+//! Two lists (`table.rs`) and the declarations of `mneme_abi` generate the exported functions, the map for `dlsym` and
+//! `cuGetProcAddress`, the typed calls of the vendor's functions, and docs/reference/hooks.md. The functions with which
+//! HIP programs register their code return no status, so they are separate ([`registration`]).
 
 pub mod dlsym;
 mod exported;
@@ -34,14 +34,14 @@ pub use exported::{CUDA, HIP};
 /// One hooked function.
 pub struct Hook {
     pub family: Family,
-    /// Symbol name in the vendor's library, e.g. `cuMemAlloc_v2`.
+    /// The symbol in the vendor's library, e.g. `cuMemAlloc_v2`.
     pub name: &'static CStr,
-    /// CUDA version from which this variant is the one meant by its base name, as `cuGetProcAddress` counts (12000 =
-    /// 12.0); for HIP that of the symbol (402 is `hip_4.2`).
+    /// The CUDA version from which the base name means this variant, as `cuGetProcAddress` counts (12000 = 12.0). For
+    /// HIP, the version of the symbol (402 is `hip_4.2`).
     pub since: i32,
-    /// What the recorder does there, for docs/reference/hooks.md.
+    /// The recorder's work in the hook, for docs/reference/hooks.md.
     pub purpose: &'static str,
-    /// Tests that cover it, each as file and test of the source tree, e.g. `tests/tests/e2e/coverage.rs: pools`.
+    /// Tests that cover it, each as a source file and a test, e.g. `tests/tests/e2e/coverage.rs: pools`.
     pub tests: &'static [&'static str],
     pub(crate) address: fn() -> *mut c_void,
     pub(crate) real: &'static Slot,
@@ -57,7 +57,7 @@ impl Hook {
         mneme_abi::cuda::since_as(self.name.to_str().unwrap_or_default(), self.since, base)
     }
 
-    /// The name without its version and stream suffixes, what `cuGetProcAddress` is asked for.
+    /// The name without its version and stream suffixes, as programs request it from `cuGetProcAddress`.
     pub fn base_name(&self) -> &'static str {
         split_name(self.name.to_str().unwrap_or_default()).0
     }
@@ -72,7 +72,7 @@ pub fn all() -> impl Iterator<Item = &'static Hook> {
     CUDA.iter().chain(HIP)
 }
 
-/// Our function of a name, if it is hooked.
+/// The hook of a name.
 pub fn by_name(name: &CStr) -> Option<*mut c_void> {
     static MAP: OnceLock<HashMap<&'static CStr, registration::FunctionAddress>> = OnceLock::new();
     let map = MAP.get_or_init(|| {
@@ -85,7 +85,7 @@ pub fn by_name(name: &CStr) -> Option<*mut c_void> {
 pub fn documentation() -> String {
     use std::fmt::Write;
     let mut text = String::from(
-        "# Hooked functions\n\nGenerated from the lists in `interposer/src/table.rs`; a test compares. Besides the \
+        "# Hooked functions\n\nGenerated from the lists in `interposer/src/table.rs`; a test compares them. Besides the \
          tests named here, `every_hook_passes_its_call_on` (`interposer/src/hooks/mod.rs`) calls every \
          function of both interfaces, CUDA's and HIP's.\n",
     );
@@ -104,19 +104,19 @@ pub fn documentation() -> String {
         |since| format!("{}.{}", since / 1000, since % 1000 / 10),
     );
     table(
-        "## HIP\n\n`since` is the version of the symbol in libamdhip64. A process is recorded in the interface of its \
-         first hooked call; those of the other are passed on. Besides these, `__hipRegisterFatBinary`, \
-         `__hipUnregisterFatBinary`, `__hipRegisterFunction`, `__hipRegisterVar` and `__hipRegisterManagedVar` are \
-         followed, to know a kernel's code and variables.",
+        "## HIP\n\n`since` is the version of the symbol in libamdhip64. The recorder records the interface of a process's \
+         first hooked call, and passes calls of the other on. The recorder also hooks `__hipRegisterFatBinary`, \
+         `__hipUnregisterFatBinary`, `__hipRegisterFunction`, `__hipRegisterVar` and `__hipRegisterManagedVar`, to \
+         find a kernel's code and variables.",
         HIP,
         |since| format!("{}.{}", since / 100, since % 100),
     );
     text
 }
 
-/// What every exported function does, but for launches that are only counted: its handler once per call and thread, the
-/// vendor's function (`vendors`, past other tools, one of which may have called us) otherwise; and when the handler
-/// panics, the application gets the vendor's result all the same. In a process that uses the other interface, the call
+/// The body of every exported function, except for launches that are only counted. Runs the handler once per call and
+/// thread, otherwise the vendor's function (`vendors`, past other tools, one of which may have made the call). If the
+/// handler panics, the application still gets the vendor's result. In a process that uses the other interface, the call
 /// is passed on.
 #[inline]
 pub(crate) fn enter(
@@ -178,7 +178,7 @@ mod tests {
             for test in hook.tests {
                 let (file, name) = test.split_once(": ").unwrap_or_else(|| panic!("{test}: file, colon, name"));
                 let text = std::fs::read_to_string(root.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
-                // As a function, or in the list of a macro that makes functions.
+                // A function, or an entry in the list of a macro that makes functions.
                 let listed = |line: &str| line.split([',', ' ']).any(|word| word == name);
                 assert!(
                     text.contains(&format!("fn {name}(")) || text.lines().any(listed),
@@ -188,8 +188,8 @@ mod tests {
         }
     }
 
-    /// Every function, with nothing but zeros for arguments, in front of a vendor that refuses everything. Elsewhere
-    /// large structures by value are pointers, and a zero is none.
+    /// Calls every function with zeros for arguments, in front of a vendor that refuses everything. On other
+    /// architectures large structures are passed by pointer, and zero is not a valid one.
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn every_hook_passes_its_call_on() {
@@ -201,20 +201,20 @@ mod tests {
             REFUSED
         }
         type Any = unsafe extern "C" fn(u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64, u64) -> Status;
-        // Those of the interface that the process uses, and those of the other, which have no handlers then.
+        // The functions of the process's interface have handlers; those of the other do not.
         let hip_comes_first = std::env::var_os(HIP_FIRST).is_some();
         let order = if hip_comes_first { [HIP, CUDA] } else { [CUDA, HIP] };
         for hook in order.into_iter().flatten() {
             hook.real.learn(refuse as *mut c_void);
             let before = CALLS.load(Ordering::Relaxed);
-            // SAFETY: no function of the table has more arguments; those too many are ignored by the calling convention
-            // of this architecture, and zeros are null pointers, which every handler takes as the vendor does.
+            // SAFETY: no function of the table has more arguments; the calling convention of this architecture ignores
+            // surplus ones. Zeros are null pointers, which every handler treats as the vendor does.
             let status = unsafe {
                 let function = std::mem::transmute::<*mut c_void, Any>(hook.address());
                 function(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
             };
             assert_eq!(status, REFUSED, "{:?}", hook.name);
-            // Others are asked on the way: whose memory it is, what the handle is.
+            // Handlers call others too: who owns the memory, what the handle is.
             assert!(CALLS.load(Ordering::Relaxed) > before, "{:?}", hook.name);
         }
     }
@@ -222,7 +222,7 @@ mod tests {
     #[cfg(target_arch = "x86_64")]
     const HIP_FIRST: &str = "MNEME_TEST_HIP_FIRST";
 
-    /// The same in a process of its own that uses HIP: the interface is decided once.
+    /// The same in a separate process that uses HIP, because the interface is decided once.
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn every_hook_of_hip_passes_its_call_on() {

@@ -1,6 +1,6 @@
-//! Functions that hand out functions by name: `cuGetProcAddress`, and the two that HIP has.
+//! Functions that return functions by name: `cuGetProcAddress`, and HIP's two.
 //!
-//! `cuGetProcAddress` is how cudart gets at nearly every driver function.
+//! cudart finds nearly every driver function through `cuGetProcAddress`.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -13,7 +13,8 @@ use crate::process::linker;
 
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`.
 const PER_THREAD_DEFAULT_STREAM: u64 = 2;
-/// The version of the newest header that the table has been compared with: up to it, the table knows every variant.
+/// The version of the newest header that the table was compared with. Up to this version, the table knows every
+/// variant.
 pub(super) const NEWEST: c_int = 13050;
 
 /// # Safety
@@ -80,7 +81,7 @@ pub unsafe fn get_entry_point_of_hip(
     if status == Status::SUCCESS && !symbol.is_null() && !function.is_null() {
         // SAFETY: after a success `function` holds the address (or null).
         let found = unsafe { *function };
-        // It gives out the library's own symbols, of whatever name a version or the default stream makes it.
+        // HIP returns the library's own symbols, under the name that the version or the default stream selects.
         let hook = HIP.iter().find(|hook| !found.is_null() && hook.real.get(hook.name) == found);
         if let Some(hook) = hook {
             // SAFETY: as above.
@@ -90,11 +91,11 @@ pub unsafe fn get_entry_point_of_hip(
     status
 }
 
-/// Our function in place of the vendor's `found`, if it is a hooked one.
+/// The hook in place of the vendor's `found`, if there is one.
 ///
-/// The address is compared with what `dlsym` finds, which says exactly which variant was given out. Only among the
-/// variants of the asked name: linkers fold functions that do the same into one address. With a driver that keeps the
-/// addresses of the two ways apart, version and stream semantics decide.
+/// Comparing the address with the result of `dlsym` tells exactly which variant was returned. Only variants of the
+/// requested name are compared, because linkers fold functions with equal code into one address. If a driver returns
+/// different addresses in the two ways, version and stream semantics decide.
 fn substitute(found: *mut c_void, name: &CStr, version: c_int, flags: u64) -> Option<*mut c_void> {
     let text = name.to_str().ok()?;
     let expected = variant(text, version, flags);
@@ -102,13 +103,13 @@ fn substitute(found: *mut c_void, name: &CStr, version: c_int, flags: u64) -> Op
     if let Some(hook) = expected.filter(is_found).or_else(|| asked_for_by(text).iter().copied().find(is_found)) {
         return Some(hook.address());
     }
-    // A variant that the table does not know yet, whose arguments may be others, must not be taken for one that it
-    // knows.
+    // A variant that the table does not know may have other arguments, so it must not be taken for a known one.
     let hook = expected.filter(|hook| version <= NEWEST || !has_newer(hook))?;
     if hook.real.get(hook.name).is_null() {
         hook.real.learn(found);
     } else if !linker::is_vendors(Family::Cuda, found) {
-        // Another tool's, which stands between us and the vendor: it goes on seeing the calls.
+        // The address belongs to another tool between the recorder and the vendor, which must continue to see the
+        // calls.
         hook.real.put_before(found);
     } else if addresses_agree() {
         return None;
@@ -126,14 +127,14 @@ fn has_newer(hook: &Hook) -> bool {
     super::by_name(&newer).is_none() && !linker::vendor_symbol(&newer).is_null()
 }
 
-/// Whether this driver gives out the same addresses by `dlsym` and by `cuGetProcAddress`, tried on a function with one
-/// variant.
+/// Whether this driver returns the same addresses from `dlsym` and `cuGetProcAddress`, tested with a function that has
+/// one variant.
 fn addresses_agree() -> bool {
     static AGREE: OnceLock<bool> = OnceLock::new();
     *AGREE.get_or_init(|| {
         let name = c"cuDeviceGetName";
         let mut found = std::ptr::null_mut();
-        // SAFETY: a valid name and a place for the result; the status may be left out.
+        // SAFETY: a valid name and a place for the result; the status is optional.
         let status = unsafe {
             driver::hooked::cuGetProcAddress_v2::call(name.as_ptr(), &mut found, 12000, 0, std::ptr::null_mut())
         };
@@ -141,7 +142,7 @@ fn addresses_agree() -> bool {
     })
 }
 
-/// The hooked functions that may be meant by a name. A runtime asks for hundreds of names at its start.
+/// The hooked functions that a name may mean. A runtime requests hundreds of names at its start.
 fn asked_for_by(name: &str) -> &'static [&'static Hook] {
     static BY_NAME: LazyLock<HashMap<&'static str, Vec<&'static Hook>>> = LazyLock::new(|| {
         let mut known: HashMap<_, Vec<_>> = HashMap::new();
@@ -155,8 +156,8 @@ fn asked_for_by(name: &str) -> &'static [&'static Hook] {
     BY_NAME.get(name).map_or(&[], Vec::as_slice)
 }
 
-/// The hooked variant that `cuGetProcAddress` means by a base name: the newest that is not newer than `version`, for
-/// the asked treatment of stream 0 where the function has one.
+/// The hooked variant that `cuGetProcAddress` means by a base name: the newest that is not newer than `version`, in the
+/// form for the requested default stream if the function has one.
 pub(super) fn variant(name: &str, version: c_int, flags: u64) -> Option<&'static Hook> {
     let newest = |stream| {
         let known = asked_for_by(name).iter().filter(|hook| hook.default_stream() == stream);

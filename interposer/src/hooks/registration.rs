@@ -1,4 +1,4 @@
-//! The functions by which HIP programs register their code before `main`, which return no status.
+//! The functions with which HIP programs register their code before `main`, which return no status.
 //!
 //! A process that registers code with HIP uses HIP.
 
@@ -12,11 +12,11 @@ use crate::kernels::loading;
 use crate::process::family::Family;
 use crate::process::reentrancy;
 
-/// Gives the address of a function.
+/// Returns the address of a function.
 pub type FunctionAddress = fn() -> *mut c_void;
 
-/// Runs the vendor's function, and what we note before or after it, with hooks switched off; what we note must not end
-/// the program.
+/// Runs the vendor's function, with `before` and `after` around it, with hooks switched off. Panics in `before` and
+/// `after` do not end the program.
 fn followed<R>(before: impl FnOnce(), call: impl FnOnce() -> R, after: impl FnOnce(&R)) -> R {
     let is_outermost = !reentrancy::inside() && Family::Hip.is_recorded();
     reentrancy::bypassing(|| {
@@ -31,7 +31,7 @@ fn followed<R>(before: impl FnOnce(), call: impl FnOnce() -> R, after: impl FnOn
     })
 }
 
-/// What a function returns where the vendor has none of its name.
+/// The return value if the vendor lacks the function.
 trait Nothing {
     const NOTHING: Self;
 }
@@ -44,7 +44,7 @@ impl Nothing for *mut *mut c_void {
     const NOTHING: Self = std::ptr::null_mut();
 }
 
-/// An argument by the name that the list has for it; one that is called `_` is only passed on.
+/// Binds an argument to its name in the list. `_` is only passed on.
 macro_rules! named {
     (_ $raw:ident) => {};
     ($argument:ident $raw:ident) => {
@@ -76,7 +76,7 @@ macro_rules! export {
     };
 }
 
-/// An entry is `symbol(arguments) before {…} after {…}`: what is noted before and after the vendor's function.
+/// An entry is `symbol(arguments) before {…} after {…}`: the steps before and after the vendor's function.
 macro_rules! follow_each {
     ($($name:ident $arguments:tt before $before:tt after $after:tt;)*) => {
         /// Names and addresses of the functions here.
@@ -90,7 +90,7 @@ macro_rules! follow_each {
 
 follow_each! {
     __hipRegisterFatBinary(wrapper) before { || () } after {
-        // SAFETY: the library has just taken it.
+        // SAFETY: the library has just accepted it.
         |handle| unsafe { loading::register_binary(*handle, wrapper) }
     };
     __hipUnregisterFatBinary(handle) before { || loading::forget_binary(handle) } after { |()| () };

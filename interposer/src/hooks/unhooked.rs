@@ -1,9 +1,9 @@
-//! The functions of `cuda.h` that are not hooked, and why each need not be.
+//! The functions of `cuda.h` that are not hooked, and the reasons.
 //!
-//! A name stands for all its versions; one with a version (`_v2`), or behind `=`, for that symbol and its form for the
-//! per-thread default stream. No name stands for a family: a member that is yet to come may be of another kind.
+//! A name covers all its versions. A name with a version (`_v2`), or behind `=`, covers that symbol and its form for
+//! the per-thread default stream. Names do not cover families, because a future member may be of another kind.
 
-/// Reason and names.
+/// Reasons and names.
 pub const UNHOOKED: &[(&str, &[&str])] = &[
     (
         "queries only",
@@ -98,7 +98,7 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "gives handles or addresses that belong to loaded code, which is followed from where it is loaded; they are looked up when they are used",
+        "returns handles or addresses of loaded code; the code is tracked when it is loaded, and handles are looked up when they are used",
         &[
             "cuLibraryEnumerateKernels",
             "cuLibraryGetGlobal",
@@ -109,7 +109,7 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "is settings and diagnosis: touches no memory that kernels see, and what of it a replay needs is asked for at the launch",
+        "settings and diagnosis: does not touch memory that kernels see; settings that a replay needs are read at the launch",
         &[
             "cuCoredumpDeregisterCompleteCallback",
             "cuCoredumpDeregisterStartCallback",
@@ -143,11 +143,11 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "chooses among contexts that are followed from where they are made; their number of users is the driver's",
+        "chooses among contexts, which are tracked when they are made; the driver counts their users",
         &["cuCtxAttach", "cuCtxPopCurrent", "cuCtxPushCurrent", "cuCtxSetCurrent"],
     ),
     (
-        "makes, orders or waits for streams and events: enqueues nothing that touches memory that kernels see",
+        "makes, orders or waits for streams and events: enqueues no work on memory that kernels see",
         &[
             "cuCtxRecordEvent",
             "cuCtxSynchronize",
@@ -175,7 +175,7 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "orders a stream after or before another interface's work; the memory that is shared with it is followed where it is mapped",
+        "orders a stream relative to another interface's work; the memory that both share is tracked when it is mapped",
         &[
             "cuDestroyExternalSemaphore",
             "cuImportExternalSemaphore",
@@ -184,11 +184,11 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "prepares a launch from before CUDA 4.0, which is refused by name",
+        "prepares a launch from before CUDA 4.0, which is reported as not recorded",
         &["cuFuncSetBlockShape", "cuFuncSetSharedSize", "cuParamSetSize", "cuParamSetf", "cuParamSeti", "cuParamSetv"],
     ),
     (
-        "builds or reads a graph, in which nothing runs: nodes are looked at when it is instantiated",
+        "builds or reads a graph, which does not run; its nodes are read at its instantiation",
         &[
             "cuGraphAddBatchMemOpNode",
             "cuGraphAddChildGraphNode",
@@ -261,7 +261,7 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "changes nodes of kinds with which an executable graph is launched whole",
+        "changes nodes that cannot be expanded; an executable graph with such nodes is launched as a whole",
         &[
             "cuGraphExecBatchMemOpNodeSetParams",
             "cuGraphExecEventRecordNodeSetEvent",
@@ -271,11 +271,11 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "is of physical memory or of addresses alone, which kernels see when cuMemMap has joined them",
+        "physical memory or addresses alone, which kernels see only after cuMemMap",
         &["cuMemAddressFree", "cuMemAddressReserve", "cuMemGetHandleForAddressRange"],
     ),
     (
-        "chooses, trims or shares pools: allocations from them are followed, and an address says whose it is",
+        "chooses, trims or shares pools: their allocations are tracked, and an address identifies its pool",
         &[
             "cuDeviceGetDefaultMemPool",
             "cuDeviceGetMemPool",
@@ -289,12 +289,9 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
             "cuMemSetMemPool",
         ],
     ),
+    ("multicast objects, which kernels see only after cuMemMap", &["cuMulticastAddDevice", "cuMulticastUnbind"]),
     (
-        "is of multicast objects, which kernels see where cuMemMap has mapped them",
-        &["cuMulticastAddDevice", "cuMulticastUnbind"],
-    ),
-    (
-        "is of endpoints of a fabric, by which other devices reach memory that was allocated or mapped in ways that are hooked",
+        "endpoints of a fabric, through which other devices reach memory whose allocation or mapping is hooked",
         &[
             "cuLogicalEndpointAddDevice",
             "cuLogicalEndpointBindAddr",
@@ -311,11 +308,11 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "imports or drops memory of another interface that kernels see where a buffer of it is mapped; a buffer stays until it is freed",
+        "imports or drops memory of another interface, which kernels see only through mapped buffers; a buffer stays until it is freed",
         &["cuDestroyExternalMemory", "cuImportExternalMemory", "cuGraphicsResourceSetMapFlags"],
     ),
     (
-        "is of arrays, textures and surfaces: kernels that read them are refused by name",
+        "arrays, textures and surfaces: kernels that read them are reported as not recorded",
         &[
             "cuArray3DCreate",
             "cuArray3DGetDescriptor",
@@ -376,7 +373,7 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "fills in a description in host memory, which a kernel gets as an argument",
+        "fills in a description in host memory, which is passed to a kernel as an argument",
         &[
             "cuTensorMapEncodeIm2col",
             "cuTensorMapEncodeIm2colWide",
@@ -386,11 +383,11 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "links images in host memory, which are code when a hooked function loads them",
+        "links images in host memory; a hooked function loads the result",
         &["cuLinkAddData", "cuLinkAddFile", "cuLinkComplete", "cuLinkCreate", "cuLinkDestroy"],
     ),
     (
-        "stops another process, or this one from outside, with its memory, and lets it go on with the same memory",
+        "stops a process together with its memory, and continues it with the same memory",
         &[
             "cuCheckpointOperationComplete",
             "cuCheckpointProcessCheckpoint",
@@ -402,7 +399,7 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "is of CUDA 2: addresses of 32 bits, which no memory of a 64-bit process has",
+        "CUDA 2: 32-bit addresses, which memory of a 64-bit process does not have",
         &[
             "=cuGraphicsResourceGetMappedPointer",
             "=cuMemAlloc",
@@ -432,7 +429,7 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "is of CUDA 2: copies between arrays, and between arrays and the host",
+        "CUDA 2: copies between arrays, and between arrays and the host",
         &["=cuMemcpyAtoA", "=cuMemcpyAtoH", "=cuMemcpyAtoHAsync", "=cuMemcpyHtoA", "=cuMemcpyHtoAAsync"],
     ),
 ];

@@ -1,8 +1,8 @@
-//! The functions of HIP that are not hooked, and why each need not be.
+//! The functions of HIP that are not hooked, and the reasons.
 //!
-//! A name stands for its form for the per-thread default stream, too. No name stands for a family.
+//! A name also covers its form for the per-thread default stream. Names do not cover families.
 
-/// Reason and names.
+/// Reasons and names.
 pub const UNHOOKED: &[(&str, &[&str])] = &[
     (
         "queries only",
@@ -75,7 +75,7 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "is of contexts, each of which is a device in HIP, or chooses a device",
+        "contexts, each of which is a device in HIP, or chooses a device",
         &[
             "hipChooseDevice",
             "hipChooseDeviceR0000",
@@ -98,7 +98,7 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "gives handles or addresses that belong to loaded code, which is followed from where it is loaded; they are looked up when they are used",
+        "returns handles or addresses of loaded code; the code is tracked when it is loaded, and handles are looked up when they are used",
         &[
             "__hipGetPCH",
             "hipGetSymbolAddress",
@@ -110,7 +110,7 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "is settings and diagnosis: touches no memory that kernels see",
+        "settings and diagnosis: does not touch memory that kernels see",
         &[
             "hipDeviceSetCacheConfig",
             "hipDeviceSetGraphMemAttribute",
@@ -127,12 +127,15 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "is part of how a compiled program launches, before or after the call that is hooked",
+        "part of a compiled program's launch, before or after the hooked call",
         &["__hipPopCallConfiguration", "__hipPushCallConfiguration"],
     ),
-    ("prepares a launch from before HIP-Clang, which is refused by name", &["hipConfigureCall", "hipSetupArgument"]),
     (
-        "makes, orders or waits for streams and events: enqueues nothing that touches memory that kernels see",
+        "prepares a launch from before HIP-Clang, which is reported as not recorded",
+        &["hipConfigureCall", "hipSetupArgument"],
+    ),
+    (
+        "makes, orders or waits for streams and events: enqueues no work on memory that kernels see",
         &[
             "hipDeviceSynchronize",
             "hipEventCreate",
@@ -158,7 +161,7 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "orders a stream after or before another interface's work; the memory that is shared with it is followed where it is mapped",
+        "orders a stream relative to another interface's work; the memory that both share is tracked when it is mapped",
         &[
             "hipDestroyExternalSemaphore",
             "hipImportExternalSemaphore",
@@ -167,7 +170,7 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "builds or reads a graph, in which nothing runs: nodes are looked at when it is instantiated",
+        "builds or reads a graph, which does not run; its nodes are read at its instantiation",
         &[
             "hipDrvGraphAddMemFreeNode",
             "hipDrvGraphAddMemcpyNode",
@@ -243,7 +246,7 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "changes nodes of kinds with which an executable graph is launched whole",
+        "changes nodes that cannot be expanded; an executable graph with such nodes is launched as a whole",
         &[
             "hipGraphExecBatchMemOpNodeSetParams",
             "hipGraphExecEventRecordNodeSetEvent",
@@ -253,11 +256,11 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "is of physical memory or of addresses alone, which kernels see when hipMemMap has joined them",
+        "physical memory or addresses alone, which kernels see only after hipMemMap",
         &["hipMemAddressFree", "hipMemAddressReserve", "hipMemGetHandleForAddressRange"],
     ),
     (
-        "chooses, trims or shares pools: allocations from them are followed",
+        "chooses, trims or shares pools: their allocations are tracked",
         &[
             "hipDeviceGetDefaultMemPool",
             "hipDeviceGetMemPool",
@@ -270,7 +273,7 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "imports or drops memory of another interface that kernels see where a buffer of it is mapped; a buffer stays until it is freed",
+        "imports or drops memory of another interface, which kernels see only through mapped buffers; a buffer stays until it is freed",
         &[
             "hipDestroyExternalMemory",
             "hipGLGetDevices",
@@ -280,7 +283,7 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "is of arrays, textures and surfaces: kernels that read them are refused by name",
+        "arrays, textures and surfaces: kernels that read them are reported as not recorded",
         &[
             "hipArray3DCreate",
             "hipArray3DGetDescriptor",
@@ -348,7 +351,7 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "links images in host memory, which are code when a hooked function loads them",
+        "links images in host memory; a hooked function loads the result",
         &["hipLinkAddData", "hipLinkAddFile", "hipLinkComplete", "hipLinkCreate", "hipLinkDestroy"],
     ),
     (
@@ -365,7 +368,7 @@ pub const UNHOOKED: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Those of the list that the headers of some versions (of 5.2, 6.4 and 7.2) do not have.
+/// Names in the list that the headers of some versions (of 5.2, 6.4 and 7.2) lack.
 pub const OF_SOME_VERSIONS: &[&str] = &[
     "hipCreateSurfaceObject",
     "hipDestroySurfaceObject",

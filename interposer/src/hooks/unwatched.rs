@@ -1,7 +1,7 @@
-//! Libraries whose calls do not reach us: their own dependencies come before what is preloaded.
+//! Libraries whose calls bypass the recorder, because their own dependencies come before preloaded libraries.
 //!
-//! `dlopen` with `RTLD_DEEPBIND` and `dlmopen` load such libraries. The summary names them if the process has launched
-//! no kernel that we saw.
+//! `dlopen` with `RTLD_DEEPBIND` and `dlmopen` load such libraries. The summary names them if the recorder saw no
+//! launch of the process.
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::sync::atomic::AtomicPtr;
