@@ -46,8 +46,8 @@ mod table;
 #[global_allocator]
 static ALLOCATOR: process::reserve::WithReserve = process::reserve::WithReserve::new();
 
-/// Runs when the dynamic linker has loaded us. Constructors of other libraries may have called hooks before: everything
-/// but what must happen before `main` is initialised at its first use.
+/// Runs when the dynamic linker has loaded this library. Constructors of other libraries may have called hooks before,
+/// so only what must happen before `main` is initialised here, and everything else at its first use.
 #[ctor::ctor(unsafe)]
 fn start() {
     let _ = std::panic::catch_unwind(|| {

@@ -580,7 +580,7 @@ fn who_leaves_from_within_the_heap_leaves() {
     }
 }
 
-/// Linux prefers the main thread, and the threads of the recorder take none.
+/// Linux prefers the main thread for signals, and the recorder's threads block them.
 #[test]
 fn handlers_run_on_the_threads_on_which_they_run_without_us() {
     for how in ["take-alone", "take-thread", "take-others"] {

@@ -54,7 +54,7 @@ impl IdleQuestion {
         let wait = move || {
             let _mode = CaptureMode::relaxed();
             let idle = |context: usize| {
-                // SAFETY: the driver says of what is no context that it is none.
+                // SAFETY: the driver reports an error for a dead context.
                 unsafe {
                     match driver::cuCtxSetCurrent(context as CUcontext) {
                         Status::SUCCESS => driver::cuCtxSynchronize(),
@@ -65,7 +65,7 @@ impl IdleQuestion {
             let status = contexts.into_iter().map(idle).find(|status| *status != Status::SUCCESS);
             let _ = sender.send(status.unwrap_or(Status::SUCCESS));
         };
-        // Without the thread its end of the channel is dropped, which is an answer.
+        // If the thread cannot start, its sender is dropped, and `answer` reports that.
         threads::start("mneme-idle", threads::LARGE, wait);
         Self::Thread(receiver)
     }

@@ -1,14 +1,16 @@
 //! Holds signals back while a launch is recorded.
 //!
-//! A handler of the application's may leave the interrupted call by a jump (`siglongjmp`). Out of the middle of a
-//! recorded launch that would leave locks taken and an instance half done, so such signals arrive when the call
-//! returns. Not held back are those of faults; those by which a user or a job scheduler ends a program, if it has no
-//! handler for them; and those by which garbage collectors and schedulers stop threads, for whose answer all others
-//! wait (SIGPWR, SIGXCPU, SIGURG, and those of real time).
+//! A handler of the application may leave the interrupted call by a jump (`siglongjmp`). In the middle of a recorded
+//! launch this would leave locks taken and an instance half written, so these signals arrive when the call returns.
 //!
-//! Linux gives a signal for the process to the main thread, unless that blocks it: then to any thread that does not. A
-//! handler would run on a thread that it never sees without us, and a jump would end on the wrong stack. So on the main
-//! thread a signal that has a handler is held back only if all other threads block it, as ours do.
+//! Three groups are not held back: faults; the signals by which a user or a job scheduler ends a program, if the
+//! program has no handler for them; and those by which garbage collectors and schedulers stop threads (SIGPWR, SIGXCPU,
+//! SIGURG and real-time signals), because all other threads wait for the answer.
+//!
+//! Linux delivers a signal for the process to the main thread or, if the main thread blocks it, to any thread that does
+//! not. The handler would then run on a thread on which it never runs without the recorder, and a jump would end on the
+//! wrong stack. So on the main thread a signal with a handler is held back only if all other threads block it, as the
+//! recorder's threads do.
 
 use std::mem::MaybeUninit;
 
@@ -50,7 +52,7 @@ fn to_hold_back(is_handled: fn(c_int) -> bool) -> Vec<c_int> {
     INTERRUPTING.into_iter().chain(ending).filter(held).collect()
 }
 
-/// Signals are held back.
+/// Guard of [`hold_back`].
 pub struct HeldBack {
     outermost: bool,
 }

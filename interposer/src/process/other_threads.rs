@@ -4,7 +4,8 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// How long an answer holds if no thread comes or goes: a thread may change its mask.
+/// How long an answer is valid while the number of threads is unchanged. It expires because a thread may change its
+/// mask.
 const VALID: Duration = Duration::from_millis(100);
 
 struct Answer {
@@ -15,16 +16,16 @@ struct Answer {
 
 static LAST: Mutex<Option<Answer>> = Mutex::new(None);
 
-/// The signals, bit N - 1 for signal N, that another thread would take if this one blocked them; none if this one is
-/// not the main thread, which takes them first.
+/// The signals (bit N - 1 for signal N) that another thread would take if this one blocked them. 0 unless this is the
+/// main thread, which takes signals first.
 pub fn take_from_main_thread() -> u64 {
-    // SAFETY: both have no preconditions.
+    // SAFETY: neither call has preconditions.
     if unsafe { libc::gettid() != libc::getpid() } {
         return 0;
     }
-    // With a link for each folder in it, that is each thread. Without /proc nothing is known.
+    // The folder has a link for each subfolder, which is a thread. Without /proc the answer is unknown.
     let Ok(threads) = std::fs::metadata("/proc/self/task").map(|folder| folder.nlink()) else { return 0 };
-    // Of another launch that is being recorded, on another thread: that has asked just now.
+    // The lock is held by another thread that records a launch and asks now.
     let Ok(mut last) = LAST.try_lock() else { return taken_by_others() };
     match &*last {
         Some(answer) if answer.threads == threads && answer.asked.elapsed() < VALID => answer.signals,
@@ -36,12 +37,12 @@ pub fn take_from_main_thread() -> u64 {
     }
 }
 
-/// What is blocked by not all of the threads but the main one.
+/// The signals that at least one thread besides the main one does not block.
 fn taken_by_others() -> u64 {
     let main = std::process::id().to_string();
     let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return 0 };
     let others = threads.flatten().filter(|thread| *thread.file_name() != *main);
-    // One that has ended meanwhile takes nothing.
+    // A thread that has ended meanwhile takes none.
     let statuses = others.filter_map(|thread| std::fs::read_to_string(thread.path().join("status")).ok());
     statuses.filter_map(|status| blocked(&status)).fold(0, |taken, blocked| taken | !blocked)
 }

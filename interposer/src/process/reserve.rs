@@ -1,19 +1,20 @@
-//! Memory for what the system refuses.
+//! Memory for allocations that the system refuses.
 //!
-//! The application may lower the limit on its address space (`RLIMIT_AS`) below what it has in use. Then an allocation
-//! of ours would end the process. It comes from a reserve instead, which lasts until the recorder has stopped by name.
+//! The application may lower the limit on its address space (`RLIMIT_AS`) below its present use. Then a failed
+//! allocation of the recorder would end the process. It comes from a reserve instead, which lasts until the recorder
+//! has stopped and reported the reason.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Of the library's own zeroed pages, which take memory only when they are written to.
+/// Size, bytes. These are zeroed pages of the library, which take memory only when they are written to.
 const BYTES: usize = 4 << 20;
 
-/// The system's allocator, and the reserve if that has nothing.
+/// The system's allocator, with the reserve for refused allocations.
 pub struct WithReserve {
     reserve: UnsafeCell<[u8; BYTES]>,
-    /// From the start.
+    /// Used bytes from the start.
     used: AtomicUsize,
 }
 
@@ -34,7 +35,7 @@ impl WithReserve {
         (self.start().addr()..self.start().addr() + BYTES).contains(&place.addr())
     }
 
-    /// A piece of the reserve with any contents; null if there is none so large.
+    /// Takes an uninitialised piece of the reserve, or returns null if none is large enough.
     fn take(&self, layout: Layout) -> *mut u8 {
         let end = |used: usize| {
             let padding = (self.start().addr() + used).wrapping_neg() & (layout.align() - 1);
@@ -47,14 +48,14 @@ impl WithReserve {
         }
     }
 
-    /// Takes back a piece if it is the last one; others are lost.
+    /// Takes back a piece if it is the last one. Others are lost.
     fn give_back(&self, place: *mut u8, size: usize) {
         let start = place.addr() - self.start().addr();
         let _ = self.used.compare_exchange(start + size, start, Ordering::AcqRel, Ordering::Relaxed);
     }
 }
 
-// SAFETY: the system's allocator, or pieces that nobody else has.
+// SAFETY: pieces come from the system's allocator, or from the reserve, which hands each out once.
 unsafe impl GlobalAlloc for WithReserve {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise.
@@ -70,7 +71,7 @@ unsafe impl GlobalAlloc for WithReserve {
         }
         let place = self.take(layout);
         if !place.is_null() {
-            // SAFETY: so many bytes were taken.
+            // SAFETY: this many bytes were taken.
             unsafe { place.write_bytes(0, layout.size()) };
         }
         place
@@ -80,14 +81,14 @@ unsafe impl GlobalAlloc for WithReserve {
         if self.holds(place) {
             self.give_back(place, layout.size());
         } else {
-            // SAFETY: the system's, as the caller promises.
+            // SAFETY: the piece is the system's; the caller's promise.
             unsafe { System.dealloc(place, layout) };
         }
     }
 
     unsafe fn realloc(&self, place: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if !self.holds(place) {
-            // SAFETY: the system's, as the caller promises.
+            // SAFETY: the piece is the system's; the caller's promise.
             let moved = unsafe { System.realloc(place, layout, size) };
             if !moved.is_null() {
                 return moved;
@@ -96,7 +97,7 @@ unsafe impl GlobalAlloc for WithReserve {
         // SAFETY: the caller has promised that the size is valid for this alignment.
         let new = unsafe { self.alloc(Layout::from_size_align_unchecked(size, layout.align())) };
         if !new.is_null() {
-            // SAFETY: both are as long as the shorter one, and the new one is nobody else's.
+            // SAFETY: both are at least as long as the shorter one, and the new one has no other owner.
             unsafe {
                 new.copy_from_nonoverlapping(place, layout.size().min(size));
                 self.dealloc(place, layout);
@@ -118,7 +119,7 @@ mod tests {
         let other = ALLOCATOR.take(layout(100, 64));
         assert!(ALLOCATOR.holds(one) && ALLOCATOR.holds(other));
         assert!(other.addr() >= one.addr() + 3 && other.addr().is_multiple_of(64));
-        // SAFETY: both pieces are this test's.
+        // SAFETY: this test owns both pieces.
         unsafe {
             other.write_bytes(7, 100);
             let larger = ALLOCATOR.realloc(other, layout(100, 64), 200);

@@ -34,7 +34,7 @@ pub fn finish() {
     deliver();
 }
 
-/// Tells `mneme` that this process launches kernels, once.
+/// Tells `mneme` once that this process launches kernels.
 pub fn announce() {
     static ANNOUNCED: AtomicBool = AtomicBool::new(false);
     if !ANNOUNCED.swap(true, Ordering::Relaxed) {
@@ -42,7 +42,7 @@ pub fn announce() {
     }
 }
 
-/// Delivers the summary of what was done until now.
+/// Delivers the summary of everything up to now.
 pub fn deliver() {
     let kernels: Vec<_> =
         handles::kernels().iter().map(|kernel| report_on(kernel)).filter(|kernel| kernel.launches > 0).collect();

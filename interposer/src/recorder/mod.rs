@@ -49,7 +49,7 @@ use crate::process::settings::{RecorderSettings, settings};
 
 /// How many launches of a kernel may fail because host threads write, before it is given up.
 const ATTEMPTS: u64 = 3;
-/// Address space that recording a launch takes, bytes: for buffers, stacks and heaps of threads.
+/// The address space that recording a launch needs, bytes: for buffers, stacks and heaps of threads.
 const ROOM: usize = 64 << 20;
 
 /// A launch to record.
@@ -241,7 +241,7 @@ fn decide_at_once(function: &FunctionHandle, request: &LaunchRequest) -> Option<
     }
     if !address_space::has_room(ROOM) {
         output::give_up(&format!(
-            "the limit on the address space (RLIMIT_AS) leaves less than the {} MiB that recording takes; raise it by 'ulimit -v' or setrlimit",
+            "the limit on the address space (RLIMIT_AS) leaves less than the {} MiB that recording needs; raise it with 'ulimit -v' or setrlimit",
             ROOM >> 20
         ));
     }

@@ -8,10 +8,10 @@ use mneme_core::files::progress;
 /// After how many milliseconds without a step writing counts as stuck: normally, and during a sync.
 const STUCK: [u32; 2] = [2000, 30_000];
 
-/// Milliseconds that a pause of one counts at most, if it was longer: on an overloaded machine writing is slower, too.
+/// The most that one pause counts if it took longer, ms: an overloaded machine also writes more slowly.
 const LONGEST_PAUSE: u32 = 5;
 
-/// Waits while `goes_on`, unless writing is stuck, for at most so many milliseconds.
+/// Waits while `goes_on`, unless writing is stuck, for at most this many milliseconds.
 pub fn wait_while(goes_on: impl Fn() -> bool, most: u32) {
     wait_unless_stuck(goes_on, most, STUCK);
 }
@@ -36,7 +36,7 @@ fn wait_unless_stuck(goes_on: impl Fn() -> bool, most: u32, [stuck, stuck_at_dis
     }
 }
 
-/// A clock that starts anywhere.
+/// A clock with an arbitrary start.
 fn milliseconds() -> u32 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: safe in signal handlers, with a valid place.

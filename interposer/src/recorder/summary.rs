@@ -48,10 +48,10 @@ pub fn hold() {
     });
 }
 
-/// Writes a summary to memory of `mneme`, and nowhere else.
+/// Writes a summary to memory of `mneme`, and only there.
 pub fn announce(summary: &RecorderSummary) {
     if let Some(Ok(held)) = HELD.get().and_then(Option::as_ref).map(OwnedFile::get) {
-        // Without it `mneme` does not know of a process that is killed.
+        // Without it `mneme` would not learn of a process that is killed.
         let _ = line(summary).and_then(|line| { held }.write_all(&line));
     }
 }
@@ -62,7 +62,7 @@ fn line(summary: &RecorderSummary) -> std::io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// Whether `mneme` is there to show what is in its memory: it has that locked as long as it lives.
+/// Whether `mneme` still runs and will show the contents of its memory: it locks that as long as it lives.
 fn has_reader(memory: &File) -> bool {
     match memory.try_lock_shared() {
         Ok(()) => _ = memory.unlock(),

@@ -19,8 +19,8 @@ use mneme_core::recording::store::StoreWriter;
 use super::buffers::Buffer;
 use crate::process::threads;
 
-/// How long whoever waits for the end of writing waits without any [step](progress). The longest is to sync 64 MiB to a
-/// disk that others use, too.
+/// How long to wait for the end of writing without any [step](progress). The longest step is to sync 64 MiB to a disk
+/// that others use too.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A chunk in a buffer, claimed under its identity.

@@ -476,7 +476,7 @@ fn in_parallel<T: Sync, R: Send>(stretches: &[T], work: impl Fn(&[T]) -> R + Syn
         }
     };
     std::thread::scope(|scope| {
-        // Fewer threads, where the system gives no more, do the same.
+        // If the system provides fewer threads, these do all the work.
         while started.fetch_add(1, Ordering::Relaxed) < threads
             && own_threads::start_in(scope, threads::SMALL, work).is_ok()
         {}
