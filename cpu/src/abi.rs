@@ -134,7 +134,8 @@ impl CStringArgument {
 
 /// Converts a C caller's argument to that of a safe function.
 pub trait Take<Raw> {
-    /// # Safety A pointer must be null or valid for the type that the API demands, and `Self` must have that type.
+    /// # Safety
+    /// A pointer must be null or valid for the type that the API demands, and `Self` must have that type.
     unsafe fn take(raw: Raw) -> Self;
 }
 
@@ -153,7 +154,8 @@ pub(crate) use take;
 /// Exports a function that returns its handler's result unchanged: `{ (arguments) handler }` and its declaration.
 macro_rules! answer {
     ({ ($($argument:tt),*) $handler:expr } $since:literal $symbol:ident($($raw:ident: $type:ty),*) -> $return:ty) => {
-        /// # Safety Arguments must be as the API demands: pointers are null or valid for their type.
+        /// # Safety
+        /// Arguments must be as the API demands: pointers are null or valid for their type.
         #[unsafe(no_mangle)]
         #[allow(clippy::too_many_arguments, reason = "the signature in the API")]
         pub unsafe extern "C" fn $symbol($($raw: $type),*) -> $return {

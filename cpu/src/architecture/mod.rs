@@ -80,7 +80,8 @@ pub fn round_float(op: u32, mode: u32, a: f32, b: f32, c: f32) -> f32 {
 pub struct InterruptedRegisters<'a>(&'a mut libc::mcontext_t);
 
 impl InterruptedRegisters<'_> {
-    /// # Safety `ucontext` must be what a handler with `SA_SIGINFO` received, and that handler must not have returned.
+    /// # Safety
+    /// `ucontext` must be what a handler with `SA_SIGINFO` received, and that handler must not have returned.
     pub unsafe fn of(ucontext: *mut c_void) -> Self {
         // SAFETY: promised by the caller.
         Self(unsafe { &mut (*ucontext.cast::<libc::ucontext_t>()).uc_mcontext })

@@ -10,7 +10,7 @@ pub const MAX_GRID: [u32; 3] = [0x7fff_ffff, 65535, 65535];
 /// Bytes of shared memory per block, without and with opting in.
 pub const SHARED: u32 = 48 << 10;
 pub const SHARED_OPT_IN: u32 = 227 << 10;
-/// Bytes of shared memory per block of a kernel for an AMD processor, where no opting in exists.
+/// Bytes of shared memory per block of a kernel for an AMD processor. Such kernels need not opt in.
 pub const SHARED_OF_AMD: u32 = 64 << 10;
 /// Alignment of allocations, in bytes.
 pub const ALIGNMENT: usize = 512;

@@ -44,7 +44,7 @@ fn is_of_device(address: u64) -> bool {
     allocations::find(address).is_some_and(|found| !is_of_host(found.kind))
 }
 
-/// What a call does after it has submitted work.
+/// The behaviour of a call after it has submitted work.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Then {
     Waits,

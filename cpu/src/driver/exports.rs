@@ -30,7 +30,8 @@ macro_rules! driver_exports {
 
 macro_rules! export {
     ({ ($($argument:tt),*) => $handler:expr } $since:literal $symbol:ident($($raw:ident: $type:ty),*)) => {
-        /// # Safety Arguments must be as the CUDA driver API demands: pointers are null or valid for their type.
+        /// # Safety
+        /// Arguments must be as the CUDA driver API demands: pointers are null or valid for their type.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $symbol($($raw: $type),*) -> Status {
             $( take! { $argument $raw } )*

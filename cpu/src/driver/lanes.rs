@@ -214,7 +214,8 @@ fn wait_for_change(mut state: MutexGuard<'static, State>, long: Option<Duration>
 /// Submits work, which runs when all earlier work of its lane and all of `after` is done. It runs inside this call if
 /// it can; otherwise the result is the moment at which it will be done.
 ///
-/// # Errors Those of work that ran inside the call. Later errors become faults of the device, as errors of kernels do.
+/// # Errors
+/// Those of work that ran inside the call. Later errors become faults of the device, as errors of kernels do.
 pub fn submit(place: &Place, after: &[Moment], task: Task) -> Result<Option<Moment>, Status> {
     let mut state = lock();
     let before = loop {

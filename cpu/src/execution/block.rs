@@ -51,7 +51,7 @@ impl RunningThread {
     }
 }
 
-/// What is running on this worker, null outside kernels. Safe to call in a signal handler.
+/// The thread or loop that is running on this worker, null outside kernels. Safe to call in a signal handler.
 #[inline]
 pub fn running() -> *const RunningThread {
     architecture::context().cast()

@@ -68,7 +68,7 @@ fn alone(operation: Operation) -> u64 {
     result(lane, 1 << lane, &operations)
 }
 
-/// What is running. The caller is kernel code.
+/// The thread or loop that is running. The caller is kernel code.
 fn running() -> &'static RunningThread {
     // SAFETY: kernel code runs only while this is set. The value does not move until the fiber has ended or been
     // abandoned, and no caller keeps the reference.

@@ -33,7 +33,8 @@ impl FragmentShape {
 
     /// Reads the bits of an element. `of` returns the address of a lane's words.
     ///
-    /// # Safety Every lane must have as many words as the shape needs.
+    /// # Safety
+    /// Every lane must have as many words as the shape needs.
     unsafe fn read(self, index: u32, of: impl Fn(usize) -> *const u32) -> u64 {
         let words = of((index / self.of_lane()) as usize);
         // SAFETY: by the caller's contract.
@@ -43,7 +44,8 @@ impl FragmentShape {
 
 /// Reads an element of consecutive ones from an address on.
 ///
-/// # Safety The element must be readable.
+/// # Safety
+/// The element must be readable.
 unsafe fn read(from: *const u32, element: Element, index: usize) -> u64 {
     // SAFETY: by the caller's contract.
     unsafe {
@@ -59,7 +61,8 @@ unsafe fn read(from: *const u32, element: Element, index: usize) -> u64 {
 
 /// Writes an element of consecutive ones from an address on.
 ///
-/// # Safety The element must be writable.
+/// # Safety
+/// The element must be writable.
 unsafe fn write(to: *mut u32, element: Element, index: usize, bits: u64) {
     // SAFETY: by the caller's contract.
     unsafe {

@@ -27,7 +27,8 @@ pub struct BegunLaunch(Arc<Crew>);
 
 /// Runs a launch for a turn. It may be done at the end of it.
 ///
-/// # Errors If the system cannot start threads for it.
+/// # Errors
+/// If the system cannot start threads for it.
 pub fn begin(launch: CheckedLaunch) -> Result<BegunLaunch, Status> {
     signals::install();
     printf::flush();
@@ -45,7 +46,8 @@ impl BegunLaunch {
 
     /// Waits until the launch is done.
     ///
-    /// # Errors The status of the device from then on, because a kernel's fault is permanent.
+    /// # Errors
+    /// The status of the device from then on, because a kernel's fault is permanent.
     pub fn finish(self) -> Result<(), Status> {
         self.0.wait(None);
         let grid = self.0.grid();

@@ -88,7 +88,8 @@ fn mark() -> usize {
 
 /// Whether a signal asks the worker to leave the kernel. For the signal handler.
 ///
-/// # Safety `info` must be what a handler of [`SIGNAL`] received.
+/// # Safety
+/// `info` must be what a handler of [`SIGNAL`] received.
 pub unsafe fn requests_exit(info: *mut libc::siginfo_t) -> bool {
     // SAFETY: promised by the caller; a queued signal has a value.
     unsafe { (*info).si_code == libc::SI_QUEUE && (*info).si_value().sival_ptr as usize == mark() }

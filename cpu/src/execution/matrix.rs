@@ -130,7 +130,8 @@ fn of_sum(element: Element, row: u32, column: u32) -> Fragment {
 
 /// Reads an element from a lane's registers, which are 32-bit words from `start` on.
 ///
-/// # Safety There must be as many words as the fragment's register needs.
+/// # Safety
+/// There must be as many words as the fragment's register needs.
 unsafe fn read(registers: *const u32, start: u32, element: Element, at: Fragment) -> u64 {
     // SAFETY: by the caller's contract.
     let word = |index: u32| u64::from(unsafe { registers.add((start + index) as usize).read() });

@@ -46,7 +46,8 @@ pub fn append_numbers(number: u64, values: &[u64], last: bool) -> u64 {
 
 /// Adds the format, or a string argument. The length includes the terminating NUL, and is 0 for a null pointer.
 ///
-/// # Safety `text` must be valid for `length` bytes.
+/// # Safety
+/// `text` must be valid for `length` bytes.
 pub unsafe fn append_text(number: u64, text: *const u8, length: usize, last: bool) -> u64 {
     let text = (length > 0 && !text.is_null()).then(|| {
         // SAFETY: promised by the caller.

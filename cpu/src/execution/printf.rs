@@ -114,7 +114,8 @@ struct Arguments {
 impl Arguments {
     /// Reads the next argument. A missing number is zero, a missing pointer null.
     ///
-    /// # Safety Without slots, the buffer must hold another argument of type `T`. Any bytes must be a valid `T`.
+    /// # Safety
+    /// Without slots, the buffer must hold another argument of type `T`. Any bytes must be a valid `T`.
     unsafe fn next<T: Copy>(&mut self) -> T {
         self.offset = self.offset.next_multiple_of(if self.slots.is_some() { 8 } else { size_of::<T>() });
         if self.slots.is_some_and(|slots| self.offset >= 8 * slots) {
@@ -131,7 +132,8 @@ impl Arguments {
 
 /// Formats and prints. Returns the number of arguments, like CUDA's, or -1.
 ///
-/// # Safety `format` must be a C string whose conversions match the arguments in the buffer.
+/// # Safety
+/// `format` must be a C string whose conversions match the arguments in the buffer.
 pub unsafe fn vprintf(format: *const c_char, arguments: *const u8) -> i32 {
     if format.is_null() {
         return -1;
@@ -154,14 +156,16 @@ unsafe fn expand(format: &[u8], buffer: *const u8) -> (Vec<u8>, i32) {
 /// Arguments of 8 bytes each.
 pub struct Slots<'a>(pub &'a [u64]);
 
-/// # Safety Arguments that the format treats as strings must be null or C strings.
+/// # Safety
+/// Arguments that the format treats as strings must be null or C strings.
 pub unsafe fn expand_slots(format: &CStr, Slots(values): Slots<'_>) -> Vec<u8> {
     let arguments = Arguments { base: values.as_ptr().cast(), offset: 0, count: 0, slots: Some(values.len()) };
     // SAFETY: promised by the caller.
     unsafe { expand_all(format.to_bytes(), arguments) }.0
 }
 
-/// # Safety The arguments must match the format.
+/// # Safety
+/// The arguments must match the format.
 unsafe fn expand_all(mut format: &[u8], mut arguments: Arguments) -> (Vec<u8>, i32) {
     let mut text = Vec::with_capacity(2 * format.len());
     while let Some(percent) = format.iter().position(|byte| *byte == b'%') {
@@ -252,7 +256,8 @@ unsafe fn convert(conversion: &Conversion<'_>, written: &[u8], arguments: &mut A
     }
 }
 
-/// # Safety `format` must have one conversion, for a `T`.
+/// # Safety
+/// `format` must have one conversion, for a `T`.
 unsafe fn formatted<T: Copy + Variadic>(text: &mut Vec<u8>, format: &CStr, value: T) {
     let mut buffer = vec![0u8; 128];
     loop {
@@ -269,7 +274,8 @@ unsafe fn formatted<T: Copy + Variadic>(text: &mut Vec<u8>, format: &CStr, value
 
 /// A type that can be passed to a C function with variable arguments.
 trait Variadic {
-    /// # Safety As for `snprintf`.
+    /// # Safety
+    /// As for `snprintf`.
     unsafe fn print(self, buffer: *mut c_char, size: usize, format: *const c_char) -> i32;
 }
 

@@ -70,7 +70,8 @@ impl Stacks {
         Self { size, free: Vec::new() }
     }
 
-    /// # Errors If the system has no memory for another stack.
+    /// # Errors
+    /// If the system has no memory for another stack.
     pub fn take(&mut self) -> std::io::Result<DefaultStack> {
         let stack = match self.free.pop() {
             Some(stack) => {

@@ -53,7 +53,8 @@ macro_rules! export {
         answer! { { $arguments $handler } $($declaration)* }
     };
     ({ ($($argument:tt),*) $arrow:tt $handler:expr } $since:literal $symbol:ident($($raw:ident: $type:ty),*)) => {
-        /// # Safety Arguments must be as HIP's API demands: pointers are null or valid for their type.
+        /// # Safety
+        /// Arguments must be as HIP's API demands: pointers are null or valid for their type.
         #[unsafe(no_mangle)]
         #[allow(clippy::too_many_arguments, reason = "the signature in HIP")]
         pub unsafe extern "C" fn $symbol($($raw: $type),*) -> Status {
@@ -510,7 +511,8 @@ fn noted(body: impl FnOnce() -> StatusResult) {
 
 macro_rules! same {
     ({ $to:ident } $since:literal $name:ident($($argument:ident: $type:ty),*)) => {
-        /// # Safety As for the function that it calls.
+        /// # Safety
+        /// As for the function that it calls.
         #[unsafe(no_mangle)]
         #[allow(clippy::too_many_arguments, reason = "the signature in HIP")]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> Status {

@@ -33,7 +33,8 @@ macro_rules! export {
         export! { { $arguments $arrow stream::with_own_default(|| $handler) } $($declaration)* }
     };
     ({ $arguments:tt $arrow:tt $handler:expr } $since:literal $symbol:ident($($raw:ident: $type:ty),*)) => {
-        /// # Safety Arguments must be as the CUDA runtime API demands: pointers are null or valid for their type.
+        /// # Safety
+        /// Arguments must be as the CUDA runtime API demands: pointers are null or valid for their type.
         #[unsafe(no_mangle)]
         #[allow(clippy::too_many_arguments, reason = "the signature in CUDA")]
         pub unsafe extern "C" fn $symbol($($raw: $type),*) -> Status {

@@ -3,8 +3,9 @@
 use mneme_core::image::{bundle, elf, in_memory};
 
 /// Returns the bytes of an image in the caller's memory.
-/// # Safety A wrapper, a fat binary, an offload bundle, an ELF image or NUL-terminated text must be at the address, and
-/// stay for `'a`.
+/// # Safety
+/// A wrapper, a fat binary, an offload bundle, an ELF image or NUL-terminated text must be at the address, and stay for
+/// `'a`.
 pub unsafe fn bytes<'a>(address: *const u8) -> Option<&'a [u8]> {
     // SAFETY: promised by the caller.
     unsafe {
@@ -20,7 +21,8 @@ pub unsafe fn bytes<'a>(address: *const u8) -> Option<&'a [u8]> {
 /// Bytes from an image to the end of its object's mapping, for the only image that does not contain its size: a
 /// compressed bundle of version 1.
 ///
-/// # Safety There must be an image at the address.
+/// # Safety
+/// There must be an image at the address.
 unsafe fn mapped(image: *const u8) -> Option<usize> {
     // SAFETY: promised by the caller. Only a text can be shorter than a magic number, and its size was found before.
     if unsafe { std::slice::from_raw_parts(image, bundle::COMPRESSED_MAGIC.len()) } != bundle::COMPRESSED_MAGIC {

@@ -81,7 +81,8 @@ impl Machine {
 
     /// Writes a stub for an address. It jumps to the address in the slot at `slot`.
     ///
-    /// # Errors If they are too far apart.
+    /// # Errors
+    /// If they are too far apart.
     pub fn stub(self, bytes: &mut [u8], address: u64, slot: u64) -> Result<(), LoadError> {
         match self {
             Self::X86_64 => x86_64::stub(bytes, address, slot),
