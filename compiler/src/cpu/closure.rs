@@ -1,6 +1,6 @@
 //! The closure of each kernel: the functions and variables that it reaches.
 //!
-//! With them it is known whether its threads wait for one another, and what makes it impossible to run.
+//! The closure shows whether the kernel's threads wait for each other, and what makes the kernel impossible to run.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -12,7 +12,7 @@ use super::SHARED;
 use super::replace::Replaced;
 use crate::ir::edit;
 
-/// One kernel and what it reaches.
+/// A kernel and its closure.
 pub struct KernelClosure<'m> {
     pub function: Value<'m>,
     pub name: String,
@@ -23,7 +23,7 @@ pub struct KernelClosure<'m> {
     pub refusal: Option<String>,
 }
 
-/// The kernels of the module.
+/// Finds the kernels of the module.
 pub fn kernels<'m>(module: &'m Module<'_>, replaced: &Replaced<'m>) -> Vec<KernelClosure<'m>> {
     let mut references = References::default();
     annotations::kernels(module)
@@ -75,7 +75,7 @@ fn analyse<'m>(
     }
 }
 
-/// Globals that a function's instructions or a variable's initialiser name.
+/// The globals in a function's instructions or in a variable's initialiser.
 #[derive(Clone, Default)]
 struct Found<'m> {
     globals: Vec<Value<'m>>,

@@ -1,6 +1,6 @@
-//! Generation of code for the CPU device.
+//! Generates code for the CPU device.
 //!
-//! The runtime is linked in, everything but the entries and variables is made local, and code is generated.
+//! It links the runtime in, makes everything local except entries and variables, and generates code.
 
 use inkwell::OptimizationLevel;
 use inkwell::memory_buffer::MemoryBuffer;
@@ -21,7 +21,7 @@ use crate::llvm::{self, PassGate};
 use super::{LowerError, intrinsics};
 use crate::ir::edit;
 
-/// Inlines the runtime, merges its reads of the thread context, drops what nobody calls. The user's own pipeline has
+/// Inlines the runtime, merges its reads of the thread context, and drops unused functions. The user's own pipeline has
 /// already run.
 const CLEANUP: &str = "always-inline,function(early-cse),globaldce";
 
@@ -46,17 +46,18 @@ pub fn target_machine(codegen_opt: u8) -> Result<TargetMachine, LowerError> {
     Ok(machine)
 }
 
-/// Name and features of this machine's processor.
+/// The name and features of this machine's processor.
 fn processor() -> (String, String) {
     (TargetMachine::get_host_cpu_name().to_string(), TargetMachine::get_host_cpu_features().to_string())
 }
 
-/// Turns the module from the GPU's target to this machine's.
+/// Changes the module's target from the GPU to this machine.
 pub fn retarget(module: &Module<'_>, machine: &TargetMachine) {
-    // SAFETY: the module is alive; the empty text is not read.
+    // SAFETY: the module is alive. The empty text is not read.
     unsafe {
         LLVMStripModuleDebugInfo(module.as_mut_ptr());
-        // PTX at file scope declares things for the GPU; who uses them is refused for an undefined name.
+        // PTX at file scope declares symbols for the GPU. Kernels that use them are refused, because the names are
+        // undefined.
         LLVMSetModuleInlineAsm2(module.as_mut_ptr(), c"".as_ptr(), 0);
     }
     module.set_triple(&machine.get_triple());
@@ -68,7 +69,7 @@ pub fn link_runtime(module: &Module<'_>, definitions: &str) -> Result<(), LowerE
     link(module, &format!("{}\n{definitions}", intrinsics::RUNTIME))
 }
 
-/// Links LLVM assembly, for whichever target the module is for.
+/// Links LLVM assembly into a module for any target.
 pub fn link(module: &Module<'_>, assembly: &str) -> Result<(), LowerError> {
     let text = format!(
         "target datalayout = \"{}\"\ntarget triple = \"{}\"\n{assembly}",
@@ -83,7 +84,7 @@ pub fn link(module: &Module<'_>, assembly: &str) -> Result<(), LowerError> {
     module.link_in_module(runtime).map_err(|message| LowerError::Runtime(message.to_string()))
 }
 
-/// Makes all definitions local but those that the table names, and gives functions this machine's features.
+/// Makes all definitions local except those in the table, and gives functions this machine's features.
 pub fn seal(module: &Module<'_>, table: &CpuTable) {
     let (cpu, features) = processor();
     for name in ["llvm.used", "llvm.compiler.used", "llvm.global_ctors", "llvm.global_dtors"] {
@@ -92,11 +93,11 @@ pub fn seal(module: &Module<'_>, table: &CpuTable) {
         }
     }
     for function in ir::functions(module).into_iter().filter(|function| !function.is_declaration()) {
-        // They name the GPU's processor, features and float modes.
+        // The old attributes have the GPU's processor, features and float modes.
         edit::remove_string_attributes(function, |_| true);
         edit::add_string_attribute(module, function, "target-cpu", &cpu);
         edit::add_string_attribute(module, function, "target-features", &features);
-        // Large frames touch each of their pages, so that a thread's guard page catches an overflow.
+        // A large frame touches each of its pages, so a thread's guard page catches an overflow.
         edit::add_string_attribute(module, function, "probe-stack", "inline-asm");
         edit::add_enum_attribute(module, function, "nounwind");
         // SAFETY: live functions; 0 is the C calling convention.
@@ -105,7 +106,7 @@ pub fn seal(module: &Module<'_>, table: &CpuTable) {
             LLVMSetComdat(function.raw(), std::ptr::null_mut());
         }
         for call in function.instructions().into_iter().filter(|instruction| instruction.is_call()) {
-            // SAFETY: a live call; functions are all of the C calling convention by now.
+            // SAFETY: a live call. All functions have the C calling convention by now.
             unsafe { LLVMSetInstructionCallConv(call.raw(), 0) };
         }
         let name = function.name();
@@ -128,14 +129,14 @@ pub fn seal(module: &Module<'_>, table: &CpuTable) {
     }
 }
 
-/// Inlines what is always inlined.
+/// Inlines functions that are always inlined.
 pub fn inline(module: &Module<'_>, machine: &TargetMachine) -> Result<(), LowerError> {
     module
         .run_passes("always-inline", machine, PassBuilderOptions::create())
         .map_err(|message| LowerError::Codegen(message.to_string()))
 }
 
-/// Runs the cleanup, adds the table, generates the object.
+/// Runs the cleanup, adds the table, and generates the object.
 pub fn object(
     module: &Module<'_>,
     machine: &TargetMachine,
@@ -166,7 +167,7 @@ fn generate(module: &Module<'_>, machine: &TargetMachine, gate: PassGate<'_>) ->
     llvm::emit(module, machine, LLVMCodeGenFileType::LLVMObjectFile, gate).map_err(LowerError::Codegen)
 }
 
-/// Whether an object imports a function of the compiler's own run-time library.
+/// Whether an object imports a function of the compiler's run-time library.
 fn imports_compiler_rt(object: &[u8]) -> Result<bool, LowerError> {
     let elf = goblin::elf::Elf::parse(object).map_err(|error| LowerError::Codegen(error.to_string()))?;
     let mut undefined = elf.syms.iter().filter(|symbol| symbol.st_shndx == 0);

@@ -1,6 +1,6 @@
 //! The entry function of each kernel for the CPU device.
 //!
-//! It is an `extern "C" fn(params: *const u8)`, which loads the arguments and runs the (inlined) kernel for one thread.
+//! It is an `extern "C" fn(params: *const u8)`, which loads the arguments and runs the inlined kernel for one thread.
 
 use inkwell::module::Module;
 use llvm_sys::core::*;
@@ -16,7 +16,8 @@ use crate::ir::edit;
 
 const PREFIX: &str = "__mneme_cpu_kernel.";
 
-/// Layout of a kernel's parameters and its launch bound. To be asked while the module still has the GPU's data layout.
+/// The layout of a kernel's parameters, and its launch bound. Compute it while the module still has the GPU's data
+/// layout.
 pub struct EntryLayout {
     pub parameters: Vec<cpu_object::CpuParameter>,
     pub max_threads: u32,
@@ -43,7 +44,8 @@ impl EntryLayout {
     }
 }
 
-/// Threads of a block the kernel was compiled for at most; AMD's have the least and the most number in an attribute.
+/// The most threads per block for which the kernel was compiled. AMD's kernels have the least and the most number in an
+/// attribute.
 fn launch_bound(module: &Module<'_>, kernel: Value<'_>) -> u32 {
     if let Some(range) = edit::string_attribute(kernel, "amdgpu-flat-work-group-size") {
         return range.split(',').nth(1).and_then(|most| most.trim().parse().ok()).unwrap_or(0);
@@ -52,7 +54,7 @@ fn launch_bound(module: &Module<'_>, kernel: Value<'_>) -> u32 {
     if extents.is_empty() { 0 } else { u32::try_from(extents.iter().product::<u64>()).unwrap_or(0) }
 }
 
-/// Defines the entry of `kernel` and gives its row.
+/// Defines the entry of `kernel` and returns its row.
 pub fn define(
     module: &Module<'_>,
     kernel: &KernelClosure<'_>,
@@ -60,7 +62,7 @@ pub fn define(
     extent: SharedMemoryLayout,
 ) -> cpu_object::CpuKernel {
     let entry = format!("{PREFIX}{}", kernel.name);
-    // SAFETY: all values and types belong to the module; the kernel has as many parameters as its interface.
+    // SAFETY: all values and types belong to the module. The kernel has as many parameters as its interface.
     unsafe {
         let context = LLVMGetModuleContext(module.as_mut_ptr());
         let pointer = LLVMPointerTypeInContext(context, 0);
@@ -79,7 +81,7 @@ pub fn define(
             let byte = LLVMInt8TypeInContext(context);
             let place = LLVMBuildInBoundsGEP2(builder, byte, buffer, offset.as_mut_ptr(), 1, c"".as_ptr());
             if is_by_value(kernel.function, i) {
-                // AMD's segment of arguments has an address space of its own.
+                // AMD's argument segment has a separate address space.
                 arguments.push(LLVMBuildPointerCast(builder, place, *ty, c"".as_ptr()));
             } else {
                 let value = LLVMBuildLoad2(builder, *ty, place, c"".as_ptr());
@@ -123,14 +125,13 @@ pub fn define(
     }
 }
 
-/// Whether a parameter is where its argument is in the buffer.
+/// Whether a parameter is the address of its argument in the buffer.
 fn is_by_value(kernel: Value<'_>, index: usize) -> bool {
     let index = index as u32;
     attributes::by_value(kernel, index).is_some()
 }
 
-/// Takes a refused kernel out, so that what it needs is not looked for; where something else names it, a trap stands
-/// in.
+/// Removes a refused kernel, so its needs are not looked up. If something else names the kernel, a trap replaces it.
 pub fn remove(module: &Module<'_>, kernel: &KernelClosure<'_>) {
     let function = kernel.function;
     let stand_in = edit::declare(module, &format!("__mneme_cpu_refused.{}", kernel.name), function.content_type());

@@ -1,6 +1,6 @@
-//! Lowering of PTX `exit` and of its like, which end a thread inside the kernel.
+//! Lowers PTX `exit` and similar instructions, which end a thread inside the kernel.
 //!
-//! It is a return, once the code is part of the kernel itself.
+//! They become returns after the functions that contain them were inlined into the kernel.
 
 use std::collections::HashSet;
 use std::ffi::CStr;
@@ -52,9 +52,10 @@ pub fn lower(module: &Module<'_>) -> Result<(), LowerError> {
     Ok(())
 }
 
-/// Inlines what is marked, for no machine in particular: the functions still carry the GPU's processor.
+/// Inlines the marked functions without a target machine, because the functions still have the GPU's processor.
 fn inline(module: &Module<'_>) -> Result<(), LowerError> {
-    // SAFETY: the module is alive, the options are made and disposed of here, and the message of an error is consumed.
+    // SAFETY: the module is alive, the options are created and disposed of here, and the message of an error is
+    // consumed.
     unsafe {
         let options = LLVMCreatePassBuilderOptions();
         let error = LLVMRunPasses(module.as_mut_ptr(), c"always-inline".as_ptr(), std::ptr::null_mut(), options);
@@ -80,13 +81,13 @@ fn ends_thread(instruction: Value<'_>) -> bool {
     }
 }
 
-/// Makes `call`, in a function without a result, a return.
+/// Turns `call`, in a function without a result, into a return.
 ///
-/// What comes before it moves to a new block, which the old block's predecessors then go to; the old block keeps its
-/// successors, whose phis name it, and is unreachable.
+/// The instructions before it move to a new block, to which the old block's predecessors now branch. The old block
+/// becomes unreachable but keeps its successors, because their phis name it.
 fn return_at(module: &Module<'_>, call: Value<'_>) {
-    // SAFETY: a live call in a defined function. The old block has no terminator while its uses are replaced, so that
-    // the phis of its successors are not taken for uses; it gets the same one back.
+    // SAFETY: a live call in a defined function. The old block has no terminator while its uses are replaced, so the
+    // phis of its successors do not count as uses. It gets the same terminator back.
     unsafe {
         let context = LLVMGetModuleContext(module.as_mut_ptr());
         let old = LLVMGetInstructionParent(call.raw());

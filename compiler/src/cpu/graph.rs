@@ -1,4 +1,4 @@
-//! The control flow of a function: its blocks, how they follow one another, and its loops.
+//! The control flow of a function: its blocks, their order, and its loops.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -7,7 +7,7 @@ use llvm_sys::prelude::*;
 
 use crate::ir::Value;
 
-/// The blocks of a function by number, the entry first.
+/// The blocks of a function by number, beginning with the entry.
 pub struct ControlFlowGraph {
     pub blocks: Vec<LLVMBasicBlockRef>,
     pub numbers: HashMap<LLVMBasicBlockRef, usize>,
@@ -18,16 +18,16 @@ pub struct ControlFlowGraph {
 /// A natural loop.
 pub struct Loop {
     pub header: usize,
-    /// The blocks from which it goes round.
+    /// The blocks that branch back to the header.
     pub latches: Vec<usize>,
-    /// All blocks, with the header.
+    /// All blocks, including the header.
     pub body: HashSet<usize>,
 }
 
 impl ControlFlowGraph {
     pub fn of(function: Value<'_>) -> Self {
-        // SAFETY: a live defined function; LLVM fills exactly as many as it counted. Successors of a terminator are
-        // blocks of the function.
+        // SAFETY: a live defined function. LLVM fills exactly as many blocks as it counted. Successors of a terminator
+        // are blocks of the function.
         unsafe {
             let mut blocks = vec![std::ptr::null_mut(); LLVMCountBasicBlocks(function.raw()) as usize];
             LLVMGetBasicBlocks(function.raw(), blocks.as_mut_ptr());
@@ -50,11 +50,11 @@ impl ControlFlowGraph {
 
     /// The number of an instruction's block.
     pub fn block_of(&self, instruction: Value<'_>) -> usize {
-        // SAFETY: a live instruction of the function, which is in one of its blocks.
+        // SAFETY: a live instruction in a block of the function.
         self.numbers[&unsafe { LLVMGetInstructionParent(instruction.raw()) }]
     }
 
-    /// The edges that lead back in a walk from the entry: by their target, where they come from.
+    /// The back edges of a walk from the entry: sources by target.
     fn back_edges(&self) -> BTreeMap<usize, Vec<usize>> {
         let mut edges: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         let (mut seen, mut open) = (vec![false; self.blocks.len()], vec![false; self.blocks.len()]);
@@ -78,7 +78,7 @@ impl ControlFlowGraph {
         edges
     }
 
-    /// The blocks from which the loop goes round without passing its header again.
+    /// The blocks from which the loop reaches its latches without passing the header.
     fn body(&self, header: usize, latches: &[usize]) -> HashSet<usize> {
         let mut body = HashSet::from([header]);
         let mut pending: Vec<usize> = latches.to_vec();
@@ -90,13 +90,13 @@ impl ControlFlowGraph {
         body
     }
 
-    /// The loops, in no order.
+    /// The loops, in no particular order.
     pub fn loops(&self) -> Vec<Loop> {
         let edges = self.back_edges().into_iter();
         edges.map(|(header, latches)| Loop { header, body: self.body(header, &latches), latches }).collect()
     }
 
-    /// The loops that each block is in, the outermost first.
+    /// The loops that contain each block, outermost first.
     pub fn nesting(&self, loops: &[Loop]) -> Vec<Vec<usize>> {
         let mut nesting = vec![Vec::new(); self.blocks.len()];
         let mut largest_first: Vec<usize> = (0..loops.len()).collect();
@@ -107,8 +107,8 @@ impl ControlFlowGraph {
         nesting
     }
 
-    /// The blocks that can be reached in an order in which, but for the edges that lead back, each comes before those
-    /// that it leads to, and all of a loop before what follows it. For control flow that is reducible.
+    /// The reachable blocks in an order in which each comes before its successors, except along back edges, and all of
+    /// a loop before the code after it. The control flow must be reducible.
     pub fn in_order(&self, loops: &[Loop], nesting: &[Vec<usize>]) -> Vec<usize> {
         let postorder = self.postorder();
         let mut rank = vec![usize::MAX; self.blocks.len()];
@@ -140,7 +140,7 @@ impl ControlFlowGraph {
         order
     }
 
-    /// Whether each round of a loop passes a block of it.
+    /// Whether each iteration of a loop executes a block of it.
     pub fn is_in_each_round(&self, block: usize, of: &Loop) -> bool {
         if block == of.header {
             return true;

@@ -1,7 +1,7 @@
-//! Guards around instructions that a GPU executes for every input and CPUs do not.
+//! Guards around instructions that a GPU executes for every input and a CPU does not.
 //!
-//! A division by zero traps on x86, a conversion out of range gives another number. With the guards, a kernel that has
-//! such an input in an unused lane computes what it does on the GPU.
+//! On x86, a division by zero traps, and an out-of-range conversion gives another number. With the guards, a kernel
+//! with such an input in an unused lane computes the same as on the GPU.
 
 use inkwell::module::Module;
 use llvm_sys::LLVMOpcode::{self, LLVMFPToSI, LLVMFPToUI, LLVMSDiv, LLVMSRem, LLVMUDiv, LLVMURem};
@@ -19,7 +19,7 @@ pub fn guard(module: &Module<'_>) {
     for function in ir::functions(module).into_iter().filter(|function| !function.is_declaration()) {
         for instruction in function.instructions() {
             let opcode = edit::opcode(instruction);
-            // SAFETY: the builder is moved to a live instruction whose opcode says its operands and types.
+            // SAFETY: the builder is moved to a live instruction, whose opcode determines its operands and types.
             unsafe {
                 match opcode {
                     LLVMSDiv | LLVMUDiv | LLVMSRem | LLVMURem => {
@@ -35,17 +35,17 @@ pub fn guard(module: &Module<'_>) {
             }
         }
     }
-    // SAFETY: made above, not used again.
+    // SAFETY: created above, not used again.
     unsafe { LLVMDisposeBuilder(builder) };
 }
 
-/// Divides by one instead of zero, and instead of -1 where that overflows; a quotient by zero is all ones, a remainder
-/// the dividend.
+/// Divides by one instead of zero, and instead of -1 if that overflows. A quotient by zero is all ones, a remainder by
+/// zero the dividend.
 ///
 /// # Safety
-/// The builder is positioned before `instruction`, a division of that opcode.
+/// The builder must be positioned before `instruction`, a division of that opcode.
 unsafe fn division(builder: LLVMBuilderRef, instruction: Value<'_>, opcode: LLVMOpcode) {
-    // SAFETY: by the contract above; all types are the instruction's own.
+    // SAFETY: by the contract above. All types are the instruction's own.
     unsafe {
         let name = c"".as_ptr();
         let ty = instruction.ty();
@@ -58,7 +58,7 @@ unsafe fn division(builder: LLVMBuilderRef, instruction: Value<'_>, opcode: LLVM
         let by_zero = LLVMBuildICmp(builder, LLVMIntPredicate::LLVMIntEQ, divisor, zero, name);
         let mut bad = by_zero;
         if matches!(opcode, LLVMSDiv | LLVMSRem) {
-            // The least number alone is negative and its own negation.
+            // Only the least number is negative and its own negation.
             let negated = LLVMBuildNeg(builder, dividend, name);
             let own = LLVMBuildICmp(builder, LLVMIntPredicate::LLVMIntEQ, negated, dividend, name);
             let negative = LLVMBuildICmp(builder, LLVMIntPredicate::LLVMIntSLT, dividend, zero, name);
@@ -68,7 +68,7 @@ unsafe fn division(builder: LLVMBuilderRef, instruction: Value<'_>, opcode: LLVM
             bad = LLVMBuildOr(builder, by_zero, overflow, name);
         }
         let safe = LLVMBuildSelect(builder, bad, one, divisor, name);
-        // Not exact: the guarded quotient need not be.
+        // Not `exact`, because the guarded quotient may not be.
         let quotient = LLVMBuildBinOp(builder, opcode, dividend, safe, name);
         let undefined = if matches!(opcode, LLVMSRem | LLVMURem) { dividend } else { ones };
         let result = LLVMBuildSelect(builder, by_zero, undefined, quotient, name);
@@ -77,12 +77,13 @@ unsafe fn division(builder: LLVMBuilderRef, instruction: Value<'_>, opcode: LLVM
     }
 }
 
-/// Saturates as the GPU's instruction does: at the width of its result, which may be more than the program's type has.
+/// Saturates like the GPU's instruction: at the width of its result, which may exceed the program's type.
 ///
 /// # Safety
-/// The builder is positioned before `instruction`, a float-to-integer conversion of that opcode.
+/// The builder must be positioned before `instruction`, a float-to-integer conversion of that opcode.
 unsafe fn conversion(module: &Module<'_>, builder: LLVMBuilderRef, instruction: Value<'_>, opcode: LLVMOpcode) {
-    // SAFETY: by the contract above; types of scalars and of vectors with as many elements, of at most 64 bits each.
+    // SAFETY: by the contract above. The types are scalars, or vectors of equal length, with elements of at most 64
+    // bits.
     unsafe {
         let name = c"".as_ptr();
         let (operand, ty) = (LLVMGetOperand(instruction.raw(), 0), instruction.ty());
@@ -102,7 +103,7 @@ unsafe fn conversion(module: &Module<'_>, builder: LLVMBuilderRef, instruction: 
             LLVMTypeKind::LLVMVectorTypeKind => LLVMVectorType(element, LLVMGetVectorSize(ty)),
             _ => element,
         };
-        // Every number of the short formats is one of these, too.
+        // A float can represent every number of the short formats.
         let float = like(LLVMFloatTypeInContext(context));
         let operand = if is_short { LLVMBuildFPExt(builder, operand, float, name) } else { operand };
         let wide = like(LLVMIntTypeInContext(context, width));
@@ -119,8 +120,8 @@ unsafe fn conversion(module: &Module<'_>, builder: LLVMBuilderRef, instruction: 
     }
 }
 
-/// The bits of the result of the instruction that a conversion to `width` bits becomes: `cvt.rzi` has 16, 32 and 64,
-/// and `v_cvt` 32, but 16 from numbers of 16 bits.
+/// The bits of the result of the GPU's instruction for a conversion to `width` bits: 16, 32 or 64 for `cvt.rzi`; 32 for
+/// `v_cvt`, or 16 if it converts numbers of 16 bits.
 fn result_width(width: u32, from_short: bool, is_amdgcn: bool) -> Option<u32> {
     let shortest = if is_amdgcn && !from_short { 32 } else { 16 };
     (width <= 64).then(|| width.next_power_of_two().max(shortest))
@@ -129,7 +130,7 @@ fn result_width(width: u32, from_short: bool, is_amdgcn: bool) -> Option<u32> {
 /// The type of a vector's elements, or the scalar type itself.
 ///
 /// # Safety
-/// A type of a live context.
+/// The type must belong to a live context.
 unsafe fn element(ty: LLVMTypeRef) -> LLVMTypeRef {
     // SAFETY: by the contract above.
     unsafe {

@@ -1,7 +1,7 @@
-//! ROCm's device library: which of its functions the CPU device has itself, and which nobody can have.
+//! ROCm's device library: the functions that the CPU device replaces, and those that it cannot support.
 //!
 //! Their definitions are part of the program's IR and talk to the host through buffers of the vendor's runtime. They
-//! are taken out before any pass could inline them.
+//! are removed before a pass can inline them.
 
 use inkwell::module::Module;
 use llvm_sys::LLVMLinkage;
@@ -11,7 +11,7 @@ use crate::ir::{self, Value, edit};
 use super::is_amdgcn;
 use super::operations::text::{FunctionBody, FunctionSignature, Meaning};
 
-/// Makes the functions that are more than code declarations.
+/// Turns functions that are not plain code into declarations.
 pub fn cut(module: &Module<'_>) {
     if !is_amdgcn(module) {
         return;
@@ -25,7 +25,7 @@ pub fn cut(module: &Module<'_>) {
     }
 }
 
-/// The name that a local function had before modules with equal ones were linked.
+/// The original name of a local function, before modules with equal names were linked.
 fn original(name: &str) -> &str {
     match name.rsplit_once('.') {
         Some((base, number)) if !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()) => base,
@@ -42,11 +42,11 @@ fn undefine(module: &Module<'_>, function: Value<'_>, name: &str) {
 }
 
 enum Purpose {
-    /// A part of a message, by the device's function for it.
+    /// Adds a part to a message, through this function of the device.
     Message(&'static str),
-    /// The beginning of one to the standard output, which takes nothing.
+    /// Begins a message to standard output. Takes no argument.
     Output,
-    /// Known to all modules.
+    /// Handled for all modules.
     Assertion,
     Nobody(&'static str),
 }
@@ -68,7 +68,7 @@ fn purpose(name: &str) -> Option<Purpose> {
             Purpose::Nobody("device-side `malloc`")
         }
         "free" | "__hip_free" | "__ockl_dm_dealloc" => Purpose::Nobody("device-side `free`"),
-        // The compiler's other way to print (`-mprintf-kind=buffered`).
+        // The compiler's alternative way to print (`-mprintf-kind=buffered`).
         "__printf_alloc" => Purpose::Nobody("a buffered `printf`"),
         _ if name.starts_with("__ockl_hostcall") || name.starts_with("__ockl_call_host") => {
             Purpose::Nobody("a call of the host")
@@ -82,7 +82,7 @@ fn purpose(name: &str) -> Option<Purpose> {
     })
 }
 
-/// The meaning of a function of the library that a module declares; `None` where it is as in other modules.
+/// The meaning of a function of the library that a module declares; `None` if it is the same as in other modules.
 pub fn meaning(name: &str, signature: &FunctionSignature) -> Option<Meaning> {
     match purpose(name)? {
         Purpose::Assertion => None,

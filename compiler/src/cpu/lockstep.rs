@@ -1,9 +1,9 @@
 //! Lockstep execution of warps, for code that relies on it.
 //!
-//! Reductions of the old style exchange values through volatile shared memory without `__syncwarp`. AMD's waves cannot
-//! run apart, so that code for them need not say `volatile`. Around each store that another lane may rely on, the lanes
-//! at it gather: all have done what comes before it when the first one stores, and all have stored before one goes on.
-//! Lanes that are elsewhere are not waited for longer than they run.
+//! Old reductions exchange values through volatile shared memory without `__syncwarp`. AMD's waves cannot run apart, so
+//! code for them may not even say `volatile`. Around each store on which another lane may rely, the lanes at it gather:
+//! before the first lane stores, all have done everything before it, and before one continues, all have stored. The
+//! device waits for lanes elsewhere only until they cannot continue by themselves.
 
 use std::collections::HashSet;
 
@@ -21,22 +21,22 @@ use crate::ir::edit;
 
 /// The device's function at which lanes gather.
 pub const CONVERGE: &str = "__mneme_cpu_converge";
-/// The same for the lanes of AMD's waves, which never go on without one another.
+/// The same for the lanes of AMD's waves, which never run apart.
 pub const WAVE_CONVERGE: &str = "__mneme_cpu_wave_converge";
 
-/// Which stores and atomic operations a warp executes in step (`MNEME_CPU_LOCKSTEP`).
+/// Which stores and atomic operations a warp executes in lockstep (`MNEME_CPU_LOCKSTEP`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lockstep {
-    /// Volatile ones to what is, or may be, shared memory; in code for AMD's GPUs also those that race with a load.
+    /// Volatile ones to memory that is or may be shared. In code for AMD GPUs also those that race with a load.
     #[default]
     Volatile,
-    /// All but those to a thread's own variables.
+    /// All except those to a thread's own variables.
     All,
     Off,
 }
 
 impl Lockstep {
-    /// `all`, `off` or `volatile`, the default.
+    /// Reads `all`, `off` or `volatile`, the default.
     pub fn from_environment() -> Self {
         match std::env::var("MNEME_CPU_LOCKSTEP").as_deref().map(str::trim) {
             Ok("all") => Self::All,
@@ -45,7 +45,7 @@ impl Lockstep {
         }
     }
 
-    /// As the variable has it.
+    /// The value of the variable.
     pub fn name(self) -> &'static str {
         match self {
             Self::Volatile => "volatile",
@@ -55,7 +55,7 @@ impl Lockstep {
     }
 }
 
-/// Has lanes gather where they are to be in step. Shared variables still have to be variables.
+/// Inserts gatherings where lanes must be in lockstep. Shared variables must not have been lowered yet.
 pub fn insert<'m>(module: &'m Module<'_>, extent: Lockstep, replaced: &mut Replaced<'m>) {
     if extent == Lockstep::Off {
         return;
@@ -65,7 +65,7 @@ pub fn insert<'m>(module: &'m Module<'_>, extent: Lockstep, replaced: &mut Repla
         Lockstep::Volatile if is_amdgcn(module) => racing_stores(module, &kernels, replaced),
         _ => HashSet::new(),
     };
-    // SAFETY: the types belong to the module's context; the builder lives for this function only and is moved to live
+    // SAFETY: the types belong to the module's context. The builder lives for this function only and is moved to live
     // instructions.
     unsafe {
         let context = LLVMGetModuleContext(module.as_mut_ptr());
@@ -75,7 +75,7 @@ pub fn insert<'m>(module: &'m Module<'_>, extent: Lockstep, replaced: &mut Repla
         let name = if is_amdgcn(module) { WAVE_CONVERGE } else { CONVERGE };
         let builder = LLVMCreateBuilderInContext(context);
         for function in ir::functions(module).into_iter().filter(|function| !function.is_declaration()) {
-            // After a gathering nothing is to be waited for until memory was accessed again.
+            // After a gathering, another is needed only after a further memory access.
             let mut gathered: Option<LLVMBasicBlockRef> = None;
             for instruction in function.instructions() {
                 let block = LLVMGetInstructionParent(instruction.raw());
@@ -92,14 +92,14 @@ pub fn insert<'m>(module: &'m Module<'_>, extent: Lockstep, replaced: &mut Repla
                 replaced.collective.insert(converge);
                 let gather = |before: LLVMValueRef| {
                     LLVMPositionBuilderBefore(builder, before);
-                    // Its number comes when all is in place.
+                    // The number follows when all calls are in place.
                     let mut arguments = [LLVMConstInt(int, 0, 0)];
                     LLVMBuildCall2(builder, ty, converge.raw(), arguments.as_mut_ptr(), 1, c"".as_ptr());
                 };
                 if gathered != Some(block) {
                     gather(instruction.raw());
                 }
-                // A store is no terminator, so something comes after it.
+                // A store is not a terminator, so an instruction follows it.
                 gather(LLVMGetNextInstruction(instruction.raw()));
                 gathered = Some(block);
             }

@@ -1,12 +1,12 @@
-//! Lowering of device IR to a code object of the CPU device.
+//! Lowers device IR to a code object of the CPU device.
 //!
-//! docs/how-it-works/cpu-device.md describes the code object.
+//! docs/reference/cpu-code-objects.md describes the code object.
 //!
-//! The module comes in as its pipeline left it, for NVPTX or AMDGCN. What only a GPU has is replaced by functions over
-//! the CPU device's imports (`intrinsics`, `ptx`, `library`); lanes that rely on it run in step (`lockstep`); each
-//! kernel is examined for what it reaches (`closure`); shared memory becomes offsets (`shared`); pointers get the CPU's
-//! width (`narrow`); kernels get entries (`entry`); loops that may wait for other threads yield (`waits`); the places
-//! where lanes converge are numbered (`sites`); the CPU's code is generated (`emit`).
+//! The input is a module for NVPTX or AMDGCN after its pipeline. The steps: constructs that only a GPU has become
+//! functions over the CPU device's imports (`intrinsics`, `ptx`, `library`); lanes that rely on it run in lockstep
+//! (`lockstep`); the closure of each kernel is examined (`closure`); shared memory becomes offsets (`shared`); pointers
+//! get the CPU's width (`narrow`); kernels get entries (`entry`); loops that may wait for other threads yield
+//! (`waits`); the places where lanes converge are numbered (`sites`); and code is generated (`emit`).
 
 mod closure;
 mod emit;
@@ -40,28 +40,28 @@ pub use lockstep::Lockstep;
 
 pub use crate::error::LowerError;
 
-/// Address space of shared memory, the same for all GPUs.
+/// The address space of shared memory, the same for all GPUs.
 const SHARED: u32 = 3;
 
-/// How to lower.
+/// Options of the lowering.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LowerOptions {
-    /// Code generation level of the CPU's back end, 0 to 3.
+    /// The code generation level of the CPU's back end, 0 to 3.
     pub codegen_opt: u8,
     pub lockstep: Lockstep,
 }
 
 impl LowerOptions {
-    /// At a level, with the lockstep that the environment asks for.
+    /// Options for a level, with the lockstep from the environment.
     pub fn new(codegen_opt: u8) -> Self {
         Self { codegen_opt, lockstep: Lockstep::from_environment() }
     }
 
-    /// The same for code of a program: its own level is 1 at least.
+    /// The same for code of a program, whose own level counts as 1 at least.
     ///
-    /// At 0 the back end takes each instruction by itself where it can, and a whole block at once where it cannot,
-    /// which alone fuses products into sums. Where it can depends on what the code refers to variables by; from 1 on it
-    /// takes blocks, and fuses the same in the application and in its replays.
+    /// At level 0 the back end selects single instructions if it can, and otherwise whole blocks, and only for blocks
+    /// does it fuse products into sums. Whether it can depends on how the code refers to variables. From level 1 on it
+    /// always selects blocks, so the application and its replays fuse the same products.
     pub fn of_program(codegen_opt: u8, application: Option<&CompileOptions>) -> Self {
         let own = application.is_some_and(|application| application.codegen_opt() == codegen_opt);
         Self::new(if own { codegen_opt.max(1) } else { codegen_opt })
@@ -70,16 +70,16 @@ impl LowerOptions {
 
 /// Lowers a module to a relocatable object with its table.
 ///
-/// `gate` is asked about the passes of code generation. Kernels that need what the CPU device does not have are listed
-/// in the table as refused; the others stay usable.
+/// `gate` decides about the passes of code generation. Kernels that need features the CPU device lacks are listed in
+/// the table as refused, and the others stay usable.
 ///
 /// # Errors
-/// LLVM cannot generate code for the module.
+/// If LLVM cannot generate code for the module.
 pub fn lower<'ctx>(module: Module<'ctx>, options: &LowerOptions, gate: PassGate<'_>) -> Result<Vec<u8>, LowerError> {
     lower_part(module, options, Vec::new(), gate)
 }
 
-/// [`lower`], where the module lacks kernels that were refused before.
+/// Like [`lower`], for a module from which refused kernels were removed before.
 ///
 /// # Errors
 /// As for [`lower`].
@@ -124,7 +124,7 @@ pub fn lower_part<'ctx>(
     emit::object(&module, &machine, &table, gate)
 }
 
-/// Whether a module is code for AMD's GPUs.
+/// Whether a module is code for AMD GPUs.
 fn is_amdgcn(module: &Module<'_>) -> bool {
     module.get_triple().as_str().to_bytes().starts_with(b"amdgcn")
 }

@@ -1,7 +1,7 @@
-//! Pointers and variables of AMD's GPUs whose address is 32 bits wide there and 64 on the CPU.
+//! Pointers and variables of AMD GPUs whose addresses have 32 bits there and 64 on the CPU.
 //!
-//! They are those to shared memory and to a thread's own variables. As numbers and in memory they stay 32 bits wide:
-//! offsets in shared memory, low halves of addresses on the stack.
+//! They are those in shared memory, and a thread's own variables. As integers and in memory they keep 32 bits: offsets
+//! in shared memory, and the low halves of stack addresses.
 
 use std::collections::HashMap;
 
@@ -17,12 +17,12 @@ use crate::ir::{self, Value, edit};
 
 use super::SHARED;
 
-/// Address space of a thread's own variables.
+/// The address space of a thread's own variables.
 const PRIVATE: u32 = 5;
-/// Address spaces of AMD's GPUs that the CPU device has: generic, global, shared, constant, private.
+/// The AMD address spaces that the CPU device supports: generic, global, shared, constant, private.
 const KNOWN: [u32; 5] = [0, 1, SHARED, 4, PRIVATE];
 
-/// Functions that do with such pointers what cannot be kept, with the construct's name.
+/// Functions that use such pointers in an unsupported way, with the name of the construct.
 pub fn refusals<'m>(module: &'m Module<'_>) -> HashMap<Value<'m>, String> {
     let mut found = HashMap::new();
     for function in ir::functions(module).into_iter().filter(|function| !function.is_declaration()) {
@@ -43,7 +43,7 @@ fn refused(instruction: Value<'_>) -> Option<String> {
     if let Some(reason) = foreign(instruction.ty()) {
         return Some(reason);
     }
-    // SAFETY: live instructions, asked for what their opcode says they have.
+    // SAFETY: live instructions, whose opcode determines what they have.
     unsafe {
         match edit::opcode(instruction) {
             LLVMAlloca if is_aggregate(LLVMGetAllocatedType(instruction.raw())) => in_memory(),
@@ -73,7 +73,7 @@ fn in_memory() -> Option<String> {
     Some("an aggregate of 32-bit pointers in memory".into())
 }
 
-/// A pointer of an address space that the device does not have.
+/// The refusal of a pointer in an address space that the device lacks.
 fn foreign(ty: LLVMTypeRef) -> Option<String> {
     // SAFETY: the type of a live value.
     unsafe {
@@ -83,13 +83,13 @@ fn foreign(ty: LLVMTypeRef) -> Option<String> {
     }
 }
 
-/// A number that is made a 32-bit pointer in a constant.
+/// The refusal of a constant expression that converts a number to a 32-bit pointer.
 fn absolute(operand: Value<'_>) -> Option<String> {
     (edit::is_constant_expression(operand) && edit::opcode(operand) == LLVMIntToPtr && narrow(operand.ty()).is_some())
         .then(|| "an absolute address of shared or private memory".into())
 }
 
-/// The space of a 32-bit pointer's type.
+/// The address space of a 32-bit pointer type.
 fn narrow(ty: LLVMTypeRef) -> Option<u32> {
     // SAFETY: the type of a live value.
     unsafe {
@@ -104,7 +104,7 @@ fn is_vector(ty: LLVMTypeRef) -> bool {
     unsafe { LLVMGetTypeKind(ty) == LLVMTypeKind::LLVMVectorTypeKind }
 }
 
-/// Whether a type is or has a 32-bit pointer.
+/// Whether a type is or contains a 32-bit pointer.
 fn holds_narrow(ty: LLVMTypeRef) -> bool {
     // SAFETY: a live type; indices are below its element count.
     unsafe {
@@ -119,30 +119,31 @@ fn holds_narrow(ty: LLVMTypeRef) -> bool {
     }
 }
 
-/// Whether a type is not itself a 32-bit pointer and has one.
+/// Whether a type contains a 32-bit pointer but is not one.
 fn is_aggregate(ty: LLVMTypeRef) -> bool {
     narrow(ty).is_none() && holds_narrow(ty)
 }
 
-/// Whether an access moves 32-bit pointers in another way than one at a time and not atomically.
+/// Whether an access moves 32-bit pointers other than one at a time and without atomicity.
 ///
 /// # Safety
-/// `access` is a load or a store of a value of type `ty`.
+/// `access` must be a load or a store of a value of type `ty`.
 unsafe fn is_unusual(access: Value<'_>, ty: LLVMTypeRef) -> bool {
     // SAFETY: by the contract above.
     let ordering = unsafe { LLVMGetOrdering(access.raw()) };
     is_aggregate(ty) || (narrow(ty).is_some() && ordering != LLVMAtomicOrdering::LLVMAtomicOrderingNotAtomic)
 }
 
-/// Keeps numbers and memory as they are on the GPU, and puts variables on the CPU's stack. The module is for the CPU by
-/// now, and nothing is left that [`refusals`] names.
+/// Keeps integers and memory as on the GPU, and puts variables on the CPU's stack. The module must be for the CPU
+/// already, and contain nothing that [`refusals`] reports.
 pub fn lower(module: &Module<'_>) {
     // SAFETY: the builder lives for this function only.
     let builder = unsafe { LLVMCreateBuilderInContext(LLVMGetModuleContext(module.as_mut_ptr())) };
     for function in ir::functions(module).into_iter().filter(|function| !function.is_declaration()) {
         let variables = function.instructions().into_iter().filter(|it| edit::opcode(*it) == LLVMAlloca);
         for instruction in variables {
-            // SAFETY: the builder is moved to a live alloca, which is replaced; the calls that go with it are none.
+            // SAFETY: the builder is moved to a live alloca, which is replaced. The lifetime calls are replaced with
+            // it.
             unsafe {
                 LLVMPositionBuilderBefore(builder, instruction.raw());
                 if let Some(new) = variable(module, builder, instruction) {
@@ -152,7 +153,7 @@ pub fn lower(module: &Module<'_>) {
             }
         }
         for instruction in function.instructions() {
-            // SAFETY: the builder is moved to a live instruction; what an instruction is replaced by has its type.
+            // SAFETY: the builder is moved to a live instruction, and a replacement has the instruction's type.
             unsafe {
                 LLVMPositionBuilderBefore(builder, instruction.raw());
                 let operands = instruction.operands();
@@ -192,16 +193,16 @@ pub fn lower(module: &Module<'_>) {
             }
         }
     }
-    // SAFETY: made above, not used again.
+    // SAFETY: created above, not used again.
     unsafe { LLVMDisposeBuilder(builder) };
 }
 
-/// A variable on the CPU's stack in place of one in private memory, and its lifetime.
+/// A variable on the CPU's stack that replaces one in private memory, and its lifetime.
 ///
 /// # Safety
-/// The builder is positioned before `instruction`, an alloca.
+/// The builder must be positioned before `instruction`, an alloca.
 unsafe fn variable(module: &Module<'_>, builder: LLVMBuilderRef, instruction: Value<'_>) -> Option<LLVMValueRef> {
-    // SAFETY: by the contract above; the last operand of the calls that are replaced is the variable.
+    // SAFETY: by the contract above. The variable is the last operand of the calls that are replaced.
     unsafe {
         narrow(instruction.ty())?;
         let ty = LLVMGetAllocatedType(instruction.raw());
@@ -215,7 +216,7 @@ unsafe fn variable(module: &Module<'_>, builder: LLVMBuilderRef, instruction: Va
                 continue;
             };
             let context = LLVMGetModuleContext(module.as_mut_ptr());
-            // Before the variable there is its size up to LLVM 21.
+            // Up to LLVM 21, the size comes before the variable.
             let mut arguments: Vec<LLVMValueRef> =
                 (1..LLVMGetNumArgOperands(user.raw())).map(|index| LLVMGetOperand(user.raw(), index - 1)).collect();
             arguments.push(alloca);
@@ -237,10 +238,10 @@ fn kind(space: u32) -> &'static str {
     if space == SHARED { "shared" } else { "private" }
 }
 
-/// The number that a pointer is on the GPU.
+/// The integer for a pointer on the GPU.
 ///
 /// # Safety
-/// The builder is positioned; the pointer is one of that space.
+/// The builder must be positioned, and the pointer must be in that space.
 unsafe fn number(module: &Module<'_>, builder: LLVMBuilderRef, space: u32, pointer: LLVMValueRef) -> LLVMValueRef {
     // SAFETY: by the contract above.
     unsafe {
@@ -249,10 +250,10 @@ unsafe fn number(module: &Module<'_>, builder: LLVMBuilderRef, space: u32, point
     }
 }
 
-/// The pointer that a number is on the GPU.
+/// The pointer for an integer on the GPU.
 ///
 /// # Safety
-/// The builder is positioned; the number has 32 bits.
+/// The builder must be positioned, and the number must have 32 bits.
 unsafe fn pointer(module: &Module<'_>, builder: LLVMBuilderRef, space: u32, number: LLVMValueRef) -> LLVMValueRef {
     // SAFETY: by the contract above.
     unsafe {
@@ -262,7 +263,7 @@ unsafe fn pointer(module: &Module<'_>, builder: LLVMBuilderRef, space: u32, numb
 }
 
 /// # Safety
-/// The builder is positioned; the value and the type belong to the module's context.
+/// The builder must be positioned, and the value and the type must belong to the module's context.
 unsafe fn call(
     module: &Module<'_>,
     builder: LLVMBuilderRef,

@@ -1,4 +1,4 @@
-//! The kind of memory that a pointer leads to.
+//! The kind of memory to which a pointer leads.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use crate::ir::{Value, edit};
 
 use super::SHARED;
 
-/// What a pointer leads to.
+/// The memory behind a pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
     Shared,
@@ -24,7 +24,7 @@ pub enum Memory {
     Unknown,
 }
 
-/// Loads that are followed back to where a pointer comes from.
+/// How many loads to follow back to a pointer's origin.
 pub const LOADS: u32 = 3;
 
 pub fn memory(pointer: Value<'_>, kernels: &HashSet<Value<'_>>, loads: u32) -> Memory {
@@ -45,7 +45,7 @@ pub fn memory(pointer: Value<'_>, kernels: &HashSet<Value<'_>>, loads: u32) -> M
                 match step(value, &mut pending) {
                     Step::Followed => continue,
                     Step::Variable => Memory::Own,
-                    // The host knows no address of shared memory.
+                    // The host does not know addresses of shared memory.
                     Step::Loaded(from) if loads > 0 && memory(from, kernels, loads - 1) == Memory::Global => {
                         Memory::Global
                     }
@@ -63,17 +63,17 @@ pub fn memory(pointer: Value<'_>, kernels: &HashSet<Value<'_>>, loads: u32) -> M
     found.unwrap_or(Memory::Unknown)
 }
 
-/// Where a pointer comes from.
+/// The origin of a pointer.
 pub enum Step<'m> {
-    /// Its operands lead on.
+    /// The operands lead on.
     Followed,
     Variable,
-    /// Read from memory at this address.
+    /// It was read from memory at this address.
     Loaded(Value<'m>),
     Lost,
 }
 
-/// One step back.
+/// Goes one step back.
 pub fn step<'m>(value: Value<'m>, pending: &mut Vec<Value<'m>>) -> Step<'m> {
     let operands = value.operands();
     let opcode: LLVMOpcode = edit::opcode(value);
@@ -92,7 +92,7 @@ pub fn step<'m>(value: Value<'m>, pending: &mut Vec<Value<'m>>) -> Step<'m> {
     Step::Followed
 }
 
-/// The pointer that the program has, where what watches accesses has put a call and casts in between.
+/// The program's own pointer, without the calls and casts that instrumentation inserts.
 pub fn unwatched(pointer: Value<'_>) -> Value<'_> {
     let mut value = pointer;
     while value.as_instruction().is_some() {
@@ -107,9 +107,9 @@ pub fn unwatched(pointer: Value<'_>) -> Value<'_> {
     value
 }
 
-/// Address space of a pointer that names one.
+/// The address space of a pointer type.
 fn space(value: Value<'_>) -> Option<u32> {
-    // SAFETY: a live value; only pointers are asked for their space.
+    // SAFETY: a live value. Only pointers have an address space.
     unsafe {
         let ty = value.ty();
         (LLVMGetTypeKind(ty) == LLVMTypeKind::LLVMPointerTypeKind)
@@ -118,8 +118,8 @@ fn space(value: Value<'_>) -> Option<u32> {
     }
 }
 
-/// The function whose parameter a value is.
+/// The function of which a value is a parameter.
 fn parameter_of(value: Value<'_>) -> Option<Value<'_>> {
-    // SAFETY: a checked cast of a live value; a parameter has a function.
+    // SAFETY: a checked cast of a live value. A parameter has a function.
     unsafe { if LLVMIsAArgument(value.raw()).is_null() { None } else { Value::new(LLVMGetParamParent(value.raw())) } }
 }

@@ -1,7 +1,7 @@
-//! Stores to shared memory that only lockstep keeps apart from loads of other lanes.
+//! Finds stores to shared memory that only lockstep orders with loads of other lanes.
 //!
-//! Between such a store and such a load nothing makes the lanes converge: a lane that runs ahead would store what
-//! another has still to read, or load what another has still to store. An AMD wave cannot run apart.
+//! Between such a store and such a load, the lanes do not converge. A lane that runs ahead would store over a value
+//! that another has yet to read, or load what another has yet to store. The lanes of an AMD wave cannot run apart.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,14 +17,14 @@ use super::replace::Replaced;
 struct Access<'m> {
     instruction: Value<'m>,
     pointer: Value<'m>,
-    /// The variable, where the address is in one.
+    /// The variable that contains the address, if there is one.
     variable: Option<Value<'m>>,
     is_store: bool,
 }
 
 impl Access<'_> {
-    /// Whether another lane's access of this kind may be to the same place. One through the same pointer is taken for
-    /// the lane's own place.
+    /// Whether another lane's access of this kind may use the same address. An access through the same pointer is
+    /// assumed to use the lane's own address.
     fn may_meet(&self, other: &Self) -> bool {
         self.is_store != other.is_store
             && self.pointer != other.pointer
@@ -32,18 +32,17 @@ impl Access<'_> {
     }
 }
 
-/// What a block does, in order.
+/// A step of a block, in order.
 enum Step {
     Access(usize),
-    /// All lanes are here before one goes on.
+    /// All lanes arrive before any continues.
     Meet,
 }
 
-/// A set of accesses, by number.
+/// A set of accesses, as a bit set.
 type Set = Vec<u64>;
 
-/// The stores of a function that race with a load where lanes run apart. `meeting` are the functions in which they
-/// converge.
+/// The stores of a function that race with a load if lanes run apart. Lanes converge in the functions of `meeting`.
 pub fn racing_stores<'m>(
     function: Value<'m>,
     kernels: &HashSet<Value<'m>>,
@@ -55,7 +54,7 @@ pub fn racing_stores<'m>(
     if accesses.iter().all(|access| !access.is_store) || accesses.iter().all(|access| access.is_store) {
         return racing;
     }
-    // What has been accessed since the lanes converged, on any way to the start of a block.
+    // The accesses since the lanes last converged, on any path to the start of a block.
     let empty: Set = vec![0; accesses.len().div_ceil(64)];
     let mut before = vec![empty.clone(); graph.blocks.len()];
     let mut visited = vec![false; graph.blocks.len()];
@@ -90,7 +89,7 @@ pub fn racing_stores<'m>(
     racing
 }
 
-/// The functions in which lanes converge, and those that call them.
+/// The functions in which lanes converge, and their callers.
 pub fn meeting<'m>(functions: &[Value<'m>], replaced: &Replaced<'m>) -> HashSet<Value<'m>> {
     let mut callers: HashMap<Value<'m>, Vec<Value<'m>>> = HashMap::new();
     for function in functions.iter().filter(|function| !function.is_declaration()) {
@@ -139,7 +138,7 @@ fn steps<'m>(
     (accesses, steps)
 }
 
-/// The only variable that a pointer leads into.
+/// The variable into which a pointer leads, if it is the only one.
 fn variable(pointer: Value<'_>) -> Option<Value<'_>> {
     let (mut seen, mut pending) = (HashSet::new(), vec![pointer]);
     let mut variables = HashSet::new();

@@ -1,6 +1,6 @@
-//! Replacement of calls that only a GPU has by functions that run on the CPU.
+//! Replaces calls that only a GPU supports by functions that run on the CPU.
 //!
-//! They are calls of intrinsics and of the device library's builtins, and inline assembly; the functions have the same
+//! These are calls of intrinsics and of the device library's builtins, and inline assembly. The functions have the same
 //! types.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -13,24 +13,24 @@ use super::intrinsics::{self, amdgcn};
 use super::operations::text::{FunctionBody, FunctionSignature, Meaning};
 use super::{LowerError, emit, is_amdgcn, narrow, ptx, wave};
 
-/// What the replacement left to know.
+/// The results of the replacement.
 #[derive(Default)]
 pub struct Replaced<'m> {
     /// Definitions of the new functions, in LLVM assembly.
     pub definitions: String,
     /// Functions in which a thread may wait for others.
     pub collective: HashSet<Value<'m>>,
-    /// Functions that use the shared memory reserved for CUDA's libraries, and the function that gives its address.
+    /// Functions that use the shared memory reserved for CUDA's libraries, and the function that returns its address.
     pub reserved: HashSet<Value<'m>>,
     pub reserved_address: Option<Value<'m>>,
-    /// Functions without a meaning on the CPU, with the construct's name.
+    /// Functions without a meaning on the CPU, with the name of the construct.
     pub unsupported: HashMap<Value<'m>, String>,
-    /// The functions for intrinsics that inline PTX needs, which are defined.
+    /// The defined functions for intrinsics that inline PTX needs.
     standing_in: HashSet<String>,
 }
 
 impl Replaced<'_> {
-    /// Adds the definition of a function, and those of the functions that its code needs.
+    /// Adds the definition of a function, and those of the functions that it calls.
     fn define(&mut self, signature: &FunctionSignature, body: &FunctionBody) {
         self.definitions.push_str(&signature.define(body));
         for intrinsic in &body.intrinsics {
@@ -44,7 +44,7 @@ impl Replaced<'_> {
     }
 }
 
-/// The block's first kilobyte of shared memory, which cooperative groups share.
+/// The first kilobyte of a block's shared memory, which cooperative groups use.
 const RESERVED_ADDRESS: &str = "__mneme_cpu.reserved";
 const RESERVED: &str = r#"
 @__mneme_cpu.reserved_memory = internal addrspace(3) global [1024 x i8] undef, align 16
@@ -71,7 +71,7 @@ pub fn replace<'m>(module: &'m Module<'_>) -> Result<Replaced<'m>, LowerError> {
     Ok(replaced)
 }
 
-/// What concerns modules for AMD's GPUs alone.
+/// Replaces calls in modules for AMD GPUs.
 fn amdgcn<'m>(module: &'m Module<'_>, replaced: &mut Replaced<'m>) {
     let (wave_size, is_common) = wave::of_module(module);
     replaced.definitions.push_str(&amdgcn::runtime(wave_size));
@@ -97,17 +97,17 @@ fn amdgcn<'m>(module: &'m Module<'_>, replaced: &mut Replaced<'m>) {
     active_lanes(module, replaced);
 }
 
-/// The version from which on hidden arguments lie where the device has them.
+/// The first version in which hidden arguments have the device's layout.
 const HIDDEN_ARGUMENTS_VERSION: u64 = 500;
-/// The registers HW_ID, HW_ID1, HW_ID2 and XCC_ID tell where on the GPU a wave runs.
+/// The registers HW_ID, HW_ID1, HW_ID2 and XCC_ID, which say where on the GPU a wave runs.
 const PLACES: [u64; 4] = [4, 23, 24, 20];
 
-/// What the module was compiled for, a hundred to a version; `None` where it does not say.
+/// The module's code object version times 100, `None` if the module does not contain it.
 fn code_object_version(module: &Module<'_>) -> Option<u64> {
     ["amdhsa_code_object_version", "amdgpu_code_object_version"].iter().find_map(|flag| edit::module_flag(module, flag))
 }
 
-/// Reads of the register that says which lanes are active become calls of a function without an operand.
+/// Turns reads of the register with the active lanes into calls of a function without an operand.
 fn active_lanes<'m>(module: &'m Module<'_>, replaced: &mut Replaced<'m>) {
     for (read, result) in [("llvm.read_register.i64", "i64"), ("llvm.read_register.i32", "i32")] {
         let Some(function) = ir::function(module, read) else { continue };
@@ -176,7 +176,7 @@ fn inline_assembly<'m>(module: &'m Module<'_>, replaced: &mut Replaced<'m>) {
                         replaced.define(&signature, &body);
                     }
                     Err(reason) => {
-                        // A distinct name, as nothing grew.
+                        // A distinct name, because no definition was added.
                         new.set_name(&format!("{}unsupported", ptx::PREFIX));
                         replaced.unsupported.insert(new, reason);
                     }

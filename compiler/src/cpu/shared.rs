@@ -1,7 +1,7 @@
-//! Lowering of shared memory to offsets from a block's base.
+//! Lowers shared memory to offsets from a block's base.
 //!
-//! Variables that one kernel reaches never overlap; variables of different kernels may. On NVIDIA's GPUs an address of
-//! shared memory fits into 32 bits; of a number that becomes such a pointer the low half alone is looked at here, too.
+//! Variables that one kernel reaches never overlap; variables of different kernels may. On NVIDIA GPUs, an address of
+//! shared memory fits into 32 bits, so only the low half of an integer counts if it becomes such a pointer.
 
 use std::collections::HashMap;
 use std::ffi::c_uint;
@@ -18,21 +18,21 @@ use super::closure::KernelClosure;
 use super::{SHARED, is_amdgcn};
 use crate::ir::edit;
 
-/// The address that a lowered module asks the runtime for.
+/// The runtime function that returns an address.
 const ADDRESS: &str = "__mneme_cpu.shared";
-/// The whole address that belongs to a low half of one.
+/// The runtime function that completes the low half of an address.
 const WHOLE: &str = "__mneme_cpu.from_shared";
-/// Least alignment of dynamic shared memory, bytes, as on the GPU.
+/// The least alignment of dynamic shared memory in bytes, as on the GPU.
 const DYNAMIC_ALIGNMENT: u64 = 16;
 
-/// Shared memory of one kernel, bytes.
+/// Shared memory of one kernel, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SharedMemoryLayout {
     pub static_bytes: u64,
     pub dynamic_offset: u64,
 }
 
-/// Chooses the offsets, and replaces the variables by addresses. One extent per kernel, in order.
+/// Chooses the offsets and replaces the variables by addresses. Returns one layout per kernel, in order.
 pub fn lower<'m>(module: &'m Module<'_>, kernels: &[KernelClosure<'m>]) -> Vec<SharedMemoryLayout> {
     let variables: Vec<Value<'m>> = ir::variables(module).into_iter().filter(|v| v.space() == SHARED).collect();
     let mut extents = vec![SharedMemoryLayout::default(); kernels.len()];
@@ -64,7 +64,7 @@ pub fn lower<'m>(module: &'m Module<'_>, kernels: &[KernelClosure<'m>]) -> Vec<S
     extents
 }
 
-/// Numbers that become pointers to shared memory get the upper half that a detour through 32 bits has cost them.
+/// Gives integers that become pointers to shared memory the upper half, which they may have lost in 32 bits.
 fn complete_numbers(module: &Module<'_>) {
     // SAFETY: the builder lives for this function only, and is moved to live instructions.
     let builder = unsafe { LLVMCreateBuilderInContext(LLVMGetModuleContext(module.as_mut_ptr())) };
@@ -81,14 +81,14 @@ fn complete_numbers(module: &Module<'_>) {
             }
         }
     }
-    // SAFETY: made above, not used again.
+    // SAFETY: created above, not used again.
     unsafe { LLVMDisposeBuilder(builder) };
 }
 
-/// Whether a type is that of pointers to shared memory, or a vector of them.
+/// Whether a type is a pointer to shared memory, or a vector of such pointers.
 ///
 /// # Safety
-/// A type of a live context.
+/// The type must belong to a live context.
 unsafe fn leads_to_shared(ty: LLVMTypeRef) -> bool {
     // SAFETY: by the contract above.
     unsafe {
@@ -98,10 +98,10 @@ unsafe fn leads_to_shared(ty: LLVMTypeRef) -> bool {
 }
 
 /// # Safety
-/// The builder is positioned; `number` is an integer, or a vector of integers, that its place may use.
+/// The builder must be positioned, and `number` must be an integer, or a vector of integers, available there.
 unsafe fn complete(module: &Module<'_>, builder: LLVMBuilderRef, number: LLVMValueRef) -> LLVMValueRef {
     let name = c"".as_ptr();
-    // SAFETY: by the contract above; indices are below the vector's size.
+    // SAFETY: by the contract above. Indices are below the vector's size.
     unsafe {
         let context = LLVMGetModuleContext(module.as_mut_ptr());
         let wide = LLVMInt64TypeInContext(context);
@@ -128,13 +128,13 @@ unsafe fn complete(module: &Module<'_>, builder: LLVMBuilderRef, number: LLVMVal
 }
 
 /// # Safety
-/// A type of a live context.
+/// The type must belong to a live context.
 unsafe fn is_vector(ty: LLVMTypeRef) -> bool {
     // SAFETY: by the contract above.
     unsafe { LLVMGetTypeKind(ty) == LLVMTypeKind::LLVMVectorTypeKind }
 }
 
-/// Dynamic shared memory begins after the static one of every kernel that reaches the same dynamic array.
+/// Places dynamic shared memory after the static memory of every kernel that reaches the same dynamic array.
 fn place_dynamic<'m>(
     module: &Module<'_>,
     variables: &[Value<'m>],
@@ -173,7 +173,7 @@ fn size_and_alignment(module: &Module<'_>, variable: Value<'_>) -> (u64, u64) {
     }
 }
 
-/// The rewriting of one function.
+/// Rewrites one function.
 struct Rewriter<'a, 'm> {
     module: &'a Module<'m>,
     builder: LLVMBuilderRef,
@@ -183,7 +183,7 @@ struct Rewriter<'a, 'm> {
 }
 
 fn rewrite<'a, 'm>(module: &'a Module<'m>, function: Value<'a>, offsets: &'a HashMap<Value<'a>, u64>) {
-    // SAFETY: the builder lives for this function only; the function is defined, so it has an entry block.
+    // SAFETY: the builder lives for this function only. The function is defined, so it has an entry block.
     let (builder, entry) = unsafe {
         (LLVMCreateBuilderInContext(LLVMGetModuleContext(module.as_mut_ptr())), LLVMGetEntryBasicBlock(function.raw()))
     };
@@ -191,13 +191,13 @@ fn rewrite<'a, 'm>(module: &'a Module<'m>, function: Value<'a>, offsets: &'a Has
     for instruction in function.instructions() {
         rewriter.instruction(instruction);
     }
-    // SAFETY: made above, not used again.
+    // SAFETY: created above, not used again.
     unsafe { LLVMDisposeBuilder(builder) };
 }
 
 impl<'a> Rewriter<'a, '_> {
     fn instruction(&mut self, instruction: Value<'a>) {
-        // One value per incoming block, as a phi may name a block twice.
+        // One value per incoming block, because a phi may name a block twice.
         let mut incoming: HashMap<(LLVMBasicBlockRef, Value<'a>), Value<'a>> = HashMap::new();
         for (index, operand) in instruction.operands().into_iter().enumerate() {
             if !operand.is_constant() || !self.mentions_shared(operand) {
@@ -230,7 +230,7 @@ impl<'a> Rewriter<'a, '_> {
                 && constant.operands().into_iter().any(|operand| self.mentions_shared(operand)))
     }
 
-    /// The constant as instructions at `place`, with variables as addresses.
+    /// Turns the constant into instructions at `place`, with variables as addresses.
     fn materialise(&mut self, constant: Value<'a>, place: &dyn Fn(LLVMBuilderRef)) -> Value<'a> {
         if let Some(offset) = self.offsets.get(&constant) {
             return self.address(constant, *offset);
@@ -249,7 +249,7 @@ impl<'a> Rewriter<'a, '_> {
         let name = c"".as_ptr();
         let mut raw: Vec<LLVMValueRef> = operands.iter().map(|operand| operand.raw()).collect();
         let builder = self.builder;
-        // SAFETY: opcode, types and operand count are those of a valid constant; the builder is positioned.
+        // SAFETY: opcode, types and operand count are those of a valid constant, and the builder is positioned.
         unsafe {
             if !edit::is_constant_expression(constant) {
                 return aggregate(builder, constant.ty(), &raw);
@@ -268,12 +268,12 @@ impl<'a> Rewriter<'a, '_> {
         }
     }
 
-    /// The address of a variable in this function, made once in its entry block.
+    /// The address of a variable in this function, computed once in its entry block.
     fn address(&mut self, variable: Value<'a>, offset: u64) -> Value<'a> {
         if let Some(address) = self.addresses.get(&variable) {
             return *address;
         }
-        // SAFETY: the entry block has a first instruction; types belong to the module's context.
+        // SAFETY: the entry block has a first instruction, and types belong to the module's context.
         let raw = unsafe {
             let context = LLVMGetModuleContext(self.module.as_mut_ptr());
             let mut parameter = [LLVMInt64TypeInContext(context)];
@@ -289,10 +289,10 @@ impl<'a> Rewriter<'a, '_> {
     }
 }
 
-/// A vector, array or structure constant, element by element.
+/// Builds a vector, array or structure constant, element by element.
 ///
 /// # Safety
-/// The builder is positioned; `elements` are all elements of a value of type `ty`.
+/// The builder must be positioned, and `elements` must be all elements of a value of type `ty`.
 unsafe fn aggregate(builder: LLVMBuilderRef, ty: LLVMTypeRef, elements: &[LLVMValueRef]) -> LLVMValueRef {
     // SAFETY: by the contract above.
     unsafe {

@@ -1,13 +1,13 @@
-//! Numbers of the places where lanes of a warp converge, in the order in which a GPU executes them.
+//! Numbers the places where lanes of a warp converge, in the order in which a GPU executes them.
 //!
-//! Lanes that wait at several places go on at the lowest number first, so that they are together again after each
-//! branch and each loop. Numbers follow the control flow, with all of a loop before what comes after it, as AMD's back
-//! end lays out the code of a wave (LLVM's StructurizeCFG). At the end of a round that not all lanes may have gone
-//! through alike, they gather: else some would be at the first place of the next round before others are at the last
+//! Lanes that wait at several places continue at the lowest number first, so they are together again after each branch
+//! and each loop. Numbers follow the control flow, with all of a loop before the code after it, as AMD's back end lays
+//! out the code of a wave (LLVM's StructurizeCFG). At the end of an iteration that lanes may have finished in different
+//! ways, they gather; otherwise some would be at the first place of the next iteration before others are at the last
 //! one of this.
 //!
-//! A function's places are others for each call of it: calls have numbers too, and lanes remember those that they are
-//! in.
+//! Places in a function differ with each call of it: calls have numbers too, and lanes remember those of the calls they
+//! are inside.
 
 use std::collections::HashSet;
 
@@ -27,24 +27,24 @@ use super::lockstep::{CONVERGE, WAVE_CONVERGE};
 const SITE: &str = "__mneme_cpu_wave_site";
 const ENTER: &str = "__mneme_cpu_wave_enter";
 const LEAVE: &str = "__mneme_cpu_wave_leave";
-/// The device's functions that take their place from a call of [`SITE`].
+/// The device's functions that get their place from a call of [`SITE`].
 const OPERATIONS: [&str; 4] =
     ["__mneme_cpu_activemask", "__mneme_cpu_wave_ballot", "__mneme_cpu_wave_exchange", "__mneme_cpu_wave_permute"];
-/// Makes loops natural ones, each with one block from which it goes round.
+/// Makes all loops natural loops, each with one latch.
 const SIMPLIFY: &str = "function(lower-switch,fix-irreducible,loop-simplify)";
 
 /// How lanes converge at a call.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Meeting {
-    /// A gathering, whose number is its operand.
+    /// A gathering. Its number is its operand.
     Gathering,
     Operation,
     /// A call of a function in which lanes converge.
     Call,
 }
 
-/// Numbers the operations of warps and the gatherings of lanes, and adds gatherings at the ends of loops. Everything
-/// that is always inlined has to be.
+/// Numbers the operations of warps and the gatherings of lanes, and adds gatherings at the ends of loops.
+/// Always-inlined functions must have been inlined before.
 pub fn number(module: &Module<'_>, machine: &TargetMachine, is_amdgcn: bool) -> Result<(), LowerError> {
     if meeting_functions(module).is_empty() {
         return Ok(());
@@ -59,11 +59,11 @@ pub fn number(module: &Module<'_>, machine: &TargetMachine, is_amdgcn: bool) -> 
             match meeting {
                 Meeting::Gathering => edit::set_operand(call, 0, calls.constant(number)),
                 Meeting::Operation => calls.insert(SITE, Some(number), call.raw()),
-                // Nothing may come between such a call and the return.
+                // No instruction may come between such a call and the return.
                 Meeting::Call if is_last(call) => {}
                 Meeting::Call => {
                     calls.insert(ENTER, Some(number), call.raw());
-                    // SAFETY: a call that ends no block, so something comes after it.
+                    // SAFETY: a call that does not end a block, so an instruction follows it.
                     calls.insert(LEAVE, None, unsafe { LLVMGetNextInstruction(call.raw()) });
                 }
             }
@@ -77,7 +77,7 @@ pub fn number(module: &Module<'_>, machine: &TargetMachine, is_amdgcn: bool) -> 
     Ok(())
 }
 
-/// Functions in which lanes converge, or that call such.
+/// The functions in which lanes converge, and their callers.
 fn meeting_functions<'m>(module: &'m Module<'_>) -> HashSet<Value<'m>> {
     let defined: Vec<_> = ir::functions(module).into_iter().filter(|function| !function.is_declaration()).collect();
     let mut found = HashSet::new();
@@ -101,7 +101,7 @@ fn meeting(instruction: Value<'_>, functions: &HashSet<Value<'_>>) -> Option<Mee
         return None;
     }
     let Some(callee) = instruction.callee() else {
-        // Whatever it calls; assembly that is left calls nothing.
+        // An indirect call may reach any function. Remaining assembly calls none.
         let is_assembly = edit::called_value(instruction).and_then(edit::inline_asm).is_some();
         return (!is_assembly && !functions.is_empty()).then_some(Meeting::Call);
     };
@@ -121,7 +121,7 @@ fn is_last(call: Value<'_>) -> bool {
 /// The numbers of a function's places.
 struct Plan<'m> {
     calls: Vec<(Value<'m>, Meeting, u32)>,
-    /// Blocks at whose end lanes of a loop gather.
+    /// Blocks at whose end the lanes of a loop gather.
     ends: Vec<(LLVMBasicBlockRef, u32)>,
 }
 
@@ -153,7 +153,7 @@ impl<'m> Plan<'m> {
                 if let Some(ended) =
                     ended.filter(|ended| Self::may_part(&graph, ended, open.len(), &nesting, &meetings))
                 {
-                    // At the highest number of the loop.
+                    // The highest number in the loop.
                     let end = number();
                     plan.ends.extend(ended.latches.iter().map(|latch| (graph.blocks[*latch], end)));
                 }
@@ -166,8 +166,8 @@ impl<'m> Plan<'m> {
         plan
     }
 
-    /// Whether lanes may come to a place of the loop in its next round before others have left those of this round.
-    /// They do not where each lane comes to all of them in each round.
+    /// Whether lanes may come to a place of the loop in the next iteration before others have left the places of this
+    /// one. They cannot if each lane comes to all of the places in each iteration.
     fn may_part(
         graph: &ControlFlowGraph,
         of: &Loop,
@@ -180,7 +180,7 @@ impl<'m> Plan<'m> {
     }
 }
 
-/// Calls of the device's functions in a module.
+/// A writer of calls to the device's functions.
 struct Calls<'m, 'ctx> {
     module: &'m Module<'ctx>,
     builder: LLVMBuilderRef,
@@ -202,12 +202,12 @@ impl<'m, 'ctx> Calls<'m, 'ctx> {
         unsafe { Value::new(LLVMConstInt(self.int(), u64::from(number), 0)).expect("a constant") }
     }
 
-    /// A call of `name`, with a number or without, before a live instruction.
+    /// Inserts a call of `name`, with or without a number, before a live instruction.
     fn insert(&self, name: &str, number: Option<u32>, before: LLVMValueRef) {
         let mut parameters: Vec<LLVMTypeRef> = number.iter().map(|_| self.int()).collect();
         let mut arguments: Vec<LLVMValueRef> = number.iter().map(|number| self.constant(*number).raw()).collect();
         let count = arguments.len() as u32;
-        // SAFETY: types and values of the module's context; the callers give live instructions of it.
+        // SAFETY: types and values belong to the module's context. Callers pass live instructions of the module.
         unsafe {
             let void = LLVMVoidTypeInContext(LLVMGetModuleContext(self.module.as_mut_ptr()));
             let ty = LLVMFunctionType(void, parameters.as_mut_ptr(), count, 0);
@@ -220,7 +220,7 @@ impl<'m, 'ctx> Calls<'m, 'ctx> {
 
 impl Drop for Calls<'_, '_> {
     fn drop(&mut self) {
-        // SAFETY: made in `new`, used by nobody else.
+        // SAFETY: created in `new`, not used elsewhere.
         unsafe { LLVMDisposeBuilder(self.builder) };
     }
 }

@@ -13,13 +13,13 @@ const GENERIC: u32 = 0;
 const GLOBAL: u32 = 1;
 const CONSTANT: u32 = 4;
 
-/// clang's stand-ins for CUDA's built-in variables: unoptimised code takes their address, and nothing reads them.
+/// clang's placeholders for CUDA's built-in variables. Unoptimised code takes their address but does not read them.
 const BUILTIN: [&str; 4] = ["threadIdx", "blockIdx", "blockDim", "gridDim"];
 
 /// Constants that configure ROCm's device library, clang's mark of a translation unit, and LLVM's own lists.
 const INTERNAL: [&str; 3] = ["__oclc_", "__hip_cuid_", "llvm."];
 
-/// Gives the built-in variables storage, so that they have an address.
+/// Gives the built-in variables storage, so they have an address.
 pub fn define_builtin(module: &Module<'_>) {
     for variable in
         BUILTIN.iter().filter_map(|name| ir::variable(module, name)).filter(|variable| variable.is_declaration())
@@ -36,7 +36,7 @@ fn is_table(variable: Value<'_>) -> bool {
     is_visible && reach::references(variable).iter().any(|other| other.as_function().is_some())
 }
 
-/// Gives writable private variables a symbol, so that the replayer can see whether code keeps results there.
+/// Gives writable private variables a symbol, so the replayer can see whether code keeps results there.
 pub fn show_private(module: &Module<'_>) {
     let is_private = |variable: &Value<'_>| variable.linkage() == LLVMLinkage::LLVMPrivateLinkage;
     for variable in ir::variables(module).into_iter().filter(|it| is_private(it) && is_state(*it)) {
@@ -56,7 +56,7 @@ fn is_state(variable: Value<'_>) -> bool {
     matches!(variable.space(), GENERIC | GLOBAL) && !variable.is_declaration() && !is_constant && !is_other
 }
 
-/// Every variable in global or constant memory that has a name of its own.
+/// Every named variable in global or constant memory.
 pub fn list(module: &Module<'_>) -> Vec<CpuVariable> {
     ir::variables(module)
         .into_iter()

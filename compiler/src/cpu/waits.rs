@@ -1,11 +1,11 @@
-//! Yields in loops that wait for what other threads write to memory.
+//! Makes loops yield that wait for other threads to write to memory.
 //!
-//! Such loops are locks, flags and barriers of the program's own.
+//! Such loops are the program's own locks, flags and barriers.
 //!
-//! On a GPU all threads of the resident blocks make progress. The CPU device runs them in turns, so one that waits has
-//! to give its turn away. A loop may wait where it holds a volatile or atomic access or a fence, and where whether it
-//! goes on depends on memory; such a loop counts its iterations down and yields when there are none left. A loop that
-//! counts to a bound it knows, as a histogram's does, stays as it is.
+//! On a GPU, all threads of the resident blocks make progress. The CPU device runs them in turns, so a waiting thread
+//! has to yield. A loop may wait if it contains a volatile or atomic access or a fence, and its end depends on memory.
+//! Such a loop counts its iterations down and yields at zero. A loop that counts to a known bound, as in a histogram,
+//! does not change.
 
 use std::collections::HashSet;
 
@@ -23,10 +23,10 @@ use crate::ir::edit;
 
 const POLL: &str = "__mneme_cpu.poll";
 
-/// Iterations of a loop before its first turn ends: enough to pay for the stack that the next thread begins upon.
+/// Iterations of a loop in its first turn: enough to pay for the stack on which the next thread begins.
 const FIRST: u64 = 4096;
 
-/// What a loop that may wait does in each iteration. Later turns are short, as waiting is then likely.
+/// The code that a loop that may wait runs in each iteration. Later turns are short, because waiting is then likely.
 const DEFINITION: &str = r#"
 declare void @__mneme_cpu_yield()
 
@@ -46,8 +46,8 @@ on:
 !0 = !{!"branch_weights", i32 1, i32 4096}
 "#;
 
-/// Makes loops that may wait yield. Everything that is always inlined has to be, so that accesses are seen where they
-/// happen.
+/// Makes loops that may wait yield. Always-inlined functions must have been inlined, so accesses are visible in the
+/// loops.
 pub fn insert(module: &Module<'_>) -> Result<(), LowerError> {
     let communicating = communicating(module);
     let defined = ir::functions(module).into_iter().filter(|function| !function.is_declaration());
@@ -60,8 +60,7 @@ pub fn insert(module: &Module<'_>) -> Result<(), LowerError> {
     emit::link(module, DEFINITION)?;
     let poll = ir::function(module, POLL).ok_or_else(|| LowerError::Runtime(format!("{POLL} is not there")))?;
     for (function, found) in loops {
-        // SAFETY: the blocks are those of the live function; every block has a terminator, and the builder is disposed
-        // of.
+        // SAFETY: the blocks belong to the live function. Every block has a terminator, and the builder is disposed of.
         unsafe {
             let context = LLVMGetModuleContext(module.as_mut_ptr());
             let int = LLVMInt32TypeInContext(context);
@@ -85,7 +84,7 @@ pub fn insert(module: &Module<'_>) -> Result<(), LowerError> {
     Ok(())
 }
 
-/// Functions that themselves or through others may learn what other threads wrote.
+/// The functions that may learn, themselves or through others, what other threads wrote.
 fn communicating<'m>(module: &'m Module<'_>) -> HashSet<Value<'m>> {
     let functions = ir::functions(module);
     let mut found = HashSet::new();
@@ -114,14 +113,14 @@ fn communicates(instruction: Value<'_>, communicating: &HashSet<Value<'_>>) -> b
         },
         LLVMCall => match instruction.callee() {
             Some(callee) => communicating.contains(&callee),
-            // Whatever it calls; assembly that is left has no instructions.
+            // An indirect call may reach any function. Remaining assembly has no instructions.
             None => edit::called_value(instruction).and_then(edit::inline_asm).is_none(),
         },
         _ => false,
     }
 }
 
-/// Where a loop is entered and where it goes round.
+/// The entries and latches of a loop that may wait.
 struct WaitingLoop {
     before: Vec<LLVMBasicBlockRef>,
     latches: Vec<LLVMBasicBlockRef>,
@@ -146,7 +145,7 @@ fn waiting_loops(function: Value<'_>, communicating: &HashSet<Value<'_>>) -> Vec
 }
 
 fn instructions<'m>(block: LLVMBasicBlockRef) -> impl Iterator<Item = Value<'m>> {
-    // SAFETY: a live block, whose list is walked before anything is inserted.
+    // SAFETY: a live block, whose list is walked before any insertion.
     unsafe {
         std::iter::successors(Value::new(LLVMGetFirstInstruction(block)), |instruction| {
             Value::new(LLVMGetNextInstruction(instruction.raw()))
@@ -154,7 +153,7 @@ fn instructions<'m>(block: LLVMBasicBlockRef) -> impl Iterator<Item = Value<'m>>
     }
 }
 
-/// Whether what the loop reads from memory decides whether it ends; so it is for one that never does.
+/// Whether values that the loop reads from memory decide about its end. True for an endless loop.
 fn depends_on_memory(graph: &ControlFlowGraph, body: &HashSet<usize>) -> bool {
     let leaves = |block: &&usize| graph.successors[**block].iter().any(|to| !body.contains(to));
     let mut pending: Vec<Value<'_>> = body.iter().filter(leaves).flat_map(|block| condition(graph, *block)).collect();
@@ -173,7 +172,7 @@ fn depends_on_memory(graph: &ControlFlowGraph, body: &HashSet<usize>) -> bool {
             LLVMCall if !instruction.callee().is_some_and(|callee| is_pure(&callee.name())) => return true,
             _ => {}
         }
-        // Which value arrives where paths of the loop join depends on the branches before.
+        // Where paths of the loop join, the branches before decide which value arrives.
         if edit::is_phi(instruction) && !branches_seen && joins(graph, instruction, body) {
             branches_seen = true;
             pending.extend(body.iter().flat_map(|block| condition(graph, *block)));
@@ -183,9 +182,9 @@ fn depends_on_memory(graph: &ControlFlowGraph, body: &HashSet<usize>) -> bool {
     endless
 }
 
-/// What the end of a block decides by.
+/// The condition of the branch at the end of a block.
 fn condition(graph: &ControlFlowGraph, block: usize) -> Option<Value<'static>> {
-    // SAFETY: the terminator of a live block; a conditional branch and a switch have their condition first.
+    // SAFETY: the terminator of a live block. A conditional branch or a switch has its condition first.
     unsafe {
         let terminator = LLVMGetBasicBlockTerminator(graph.blocks[block]);
         if LLVMGetNumSuccessors(terminator) < 2 { None } else { Value::new(LLVMGetOperand(terminator, 0)) }
@@ -199,12 +198,12 @@ fn is_in(graph: &ControlFlowGraph, instruction: Value<'_>, body: &HashSet<usize>
 }
 
 fn joins(graph: &ControlFlowGraph, phi: Value<'_>, body: &HashSet<usize>) -> bool {
-    // SAFETY: a live phi and indices below its count.
+    // SAFETY: a live phi, and indices below its count.
     let incoming = unsafe { (0..LLVMCountIncoming(phi.raw())).map(|index| LLVMGetIncomingBlock(phi.raw(), index)) };
     incoming.filter(|block| graph.numbers.get(block).is_some_and(|number| body.contains(number))).count() > 1
 }
 
-/// Functions whose result memory does not change.
+/// Whether a function's result does not depend on memory.
 fn is_pure(name: &str) -> bool {
     ["__mneme_cpu_thread", "__mneme_cpu_implicit_arguments", "__mneme_cpu_dispatch_packet"].contains(&name)
         || (name.starts_with("llvm.") && !name.starts_with("llvm.masked") && !name.starts_with("llvm.mem"))

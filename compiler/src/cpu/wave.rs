@@ -9,10 +9,10 @@ use crate::ir::{Value, annotations, edit};
 use super::is_amdgcn;
 
 const CUDA: u32 = 32;
-/// Where nobody says what the code is for.
+/// The wave size of AMD code for an unknown processor.
 const AMD: u32 = 64;
 
-/// Lanes of a warp or wave of `kernel`.
+/// Lanes per warp or wave of `kernel`.
 pub fn size(module: &Module<'_>, kernel: Value<'_>) -> u32 {
     if !is_amdgcn(module) {
         return CUDA;
@@ -22,7 +22,7 @@ pub fn size(module: &Module<'_>, kernel: Value<'_>) -> u32 {
     processor.map_or(AMD, |processor| architecture::wavefront_size(&features, &processor))
 }
 
-/// Lanes of the waves of a module, and whether all its kernels have as many.
+/// Lanes per wave of a module, and whether all its kernels agree.
 pub fn of_module(module: &Module<'_>) -> (u32, bool) {
     let sizes: Vec<u32> = annotations::kernels(module).into_iter().map(|kernel| size(module, kernel)).collect();
     let first = sizes.first().copied().unwrap_or(CUDA);

@@ -1,4 +1,4 @@
-//! Intrinsics of textures and surfaces by handle, by way of the PTX that each stands for.
+//! Intrinsics of textures and surfaces by handle, translated through the equivalent PTX.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut Function
     Some(())
 }
 
-/// The register of a type, as a constraint has it.
+/// The register of a type, as in constraints.
 fn register(ty: &str) -> Option<char> {
     match ty {
         "i16" => Some('h'),
@@ -21,7 +21,7 @@ fn register(ty: &str) -> Option<char> {
     }
 }
 
-/// `1d` or `2d.array`, and what follows.
+/// The geometry (`1d`, or `2d.array`), and the parts after it.
 fn geometry<'a>(parts: &'a [&'a str]) -> Option<(String, &'a [&'a str])> {
     match parts {
         [geometry, "array", rest @ ..] => Some((format!("a{geometry}"), rest)),
@@ -30,7 +30,7 @@ fn geometry<'a>(parts: &'a [&'a str]) -> Option<(String, &'a [&'a str])> {
     }
 }
 
-/// Registers that a coordinate has, with its layer.
+/// The number of registers of a coordinate, including its layer.
 fn coordinates(geometry: &str) -> Option<usize> {
     match geometry {
         "1d" => Some(1),
@@ -41,7 +41,7 @@ fn coordinates(geometry: &str) -> Option<usize> {
     }
 }
 
-/// `v4f32` as `v4.f32`, `i32` as `b32`, `v2i32` as `v2.b32`.
+/// The elements in PTX: `v4.f32` for `v4f32`, `b32` for `i32`, `v2.b32` for `v2i32`.
 fn elements(name: &str) -> String {
     let name = name.replace('i', "b");
     match name.strip_prefix('v').and_then(|rest| rest.split_at_checked(1)) {
@@ -50,13 +50,13 @@ fn elements(name: &str) -> String {
     }
 }
 
-/// So many operands from a number on, in braces.
+/// Consecutive operands in braces.
 fn operands(first: usize, count: usize) -> String {
     let all: Vec<String> = (first..first + count).map(|number| format!("${number}")).collect();
     format!("{{{}}}", all.join(", "))
 }
 
-/// The PTX that an intrinsic stands for, and its constraints.
+/// The PTX for an intrinsic, and its constraints.
 fn text_of(parts: &[&str], signature: &FunctionSignature) -> Option<(String, String)> {
     let results: Vec<&str> = match signature.result.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
         Some(inner) => inner.split(',').map(str::trim).collect(),
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(text("sust.p.1d.i32.trap", "void", &["i64", "i32", "i32"]), None);
     }
 
-    /// The device of the tests tells what it is asked.
+    /// The tests' device prints the arguments of its calls.
     #[test]
     fn a_module_calls_intrinsics_as_its_llvm_declares_them() {
         let object = object_of_text(

@@ -1,4 +1,4 @@
-//! Intrinsics that are PTX instructions, and are translated as these.
+//! Intrinsics that correspond to PTX instructions, and are translated like these.
 
 use crate::cpu::operations::text::{FunctionBody, FunctionSignature};
 
@@ -39,7 +39,7 @@ fn instruction(parts: &[&str]) -> Option<String> {
     })
 }
 
-/// What the names of intrinsics call types.
+/// The PTX type for a type in an intrinsic's name.
 fn integer(name: &str) -> Option<&'static str> {
     let types = [("s", "s16"), ("us", "u16"), ("i", "s32"), ("ui", "u32"), ("ll", "s64"), ("ull", "u64")];
     types.iter().find(|(word, _)| *word == name).map(|(_, ty)| *ty)

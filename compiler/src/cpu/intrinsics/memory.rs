@@ -11,7 +11,7 @@ pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut Function
             body.ret("void", "");
         }
         ["ldg" | "ldu", "global", ..] => {
-            // The promised alignment is an operand, not known here; CPUs do not need it.
+            // The promised alignment is an operand and not known here. CPUs do not need it.
             let value = body.value(format!("load {result}, {} %a0, align 1", parameter(0)?));
             body.ret(result, value);
         }
@@ -27,7 +27,7 @@ pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut Function
             let inside = body.value("call i1 @__mneme_cpu.is_local(ptr %a0)");
             body.ret(result, inside);
         }
-        // Neither shared memory of the cluster nor a variable of the thread, which are on its stack.
+        // All memory except the cluster's shared memory and the thread's variables on its stack.
         ["isspacep", "global"] => {
             let shared = body.value("call i1 @__mneme_cpu.is_cluster_shared(ptr %a0)");
             let local = body.value("call i1 @__mneme_cpu.is_local(ptr %a0)");
@@ -48,7 +48,7 @@ pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut Function
             body.ret(result, rank);
             body.collective = true;
         }
-        // Done at once, so that waiting for it has nothing to do.
+        // The copy happens at once, so waiting for it has no effect.
         ["cp", "async", "ca" | "cg", "shared", "global", bytes, rest @ ..] => {
             let bytes: u32 = bytes.parse().ok()?;
             let (to, from) = (parameter(0)?, parameter(1)?);

@@ -1,8 +1,8 @@
 //! The GPU's intrinsics, as functions over the CPU device's imports.
 //!
 //! Each intrinsic that a module declares becomes a call of an always-inlined function of the same type, whose body is
-//! written here as LLVM assembly: by family, from the parts of its name, because NVVM has more than a thousand
-//! intrinsics and few ideas. Those of AMD's GPUs are in `amdgcn`.
+//! built here as LLVM assembly. NVVM has more than a thousand intrinsics in a few families, so each family builds the
+//! body from the parts of the name. Those of AMD GPUs are in `amdgcn`.
 
 pub mod amdgcn;
 mod image;
@@ -18,7 +18,7 @@ pub const RUNTIME: &str = include_str!("runtime.ll");
 
 const PREFIX: &str = "llvm.nvvm.";
 
-/// The meaning of the function `name` that the module declares.
+/// The meaning of a function that the module declares.
 pub fn meaning(name: &str, signature: &FunctionSignature) -> Meaning {
     if let Some(nvvm) = name.strip_prefix(PREFIX) {
         return match define(nvvm, signature) {
@@ -47,14 +47,14 @@ pub fn meaning(name: &str, signature: &FunctionSignature) -> Meaning {
             body.line("unreachable");
             Meaning::Defined(body)
         }
-        // What a class's table has in a pure virtual function's place. No correct program calls it.
+        // The entry of a pure virtual function in a class's table. No correct program calls it.
         "__cxa_pure_virtual" => {
             let mut body = FunctionBody::default();
             body.line("call void @__mneme_cpu_trap()");
             body.line("unreachable");
             Meaning::Defined(body)
         }
-        // Left only where the module's pipeline did not resolve it: every question is answered "no".
+        // Remains only if the module's pipeline did not resolve it. The answer is "no" to every query.
         "__nvvm_reflect" => {
             let mut body = FunctionBody::default();
             body.ret(&signature.result, 0);
@@ -71,7 +71,7 @@ pub fn meaning(name: &str, signature: &FunctionSignature) -> Meaning {
     }
 }
 
-/// An argument that is a pointer; lifted code may pass its number.
+/// A pointer argument. Lifted code may pass it as an integer.
 fn pointer(body: &mut FunctionBody, signature: &FunctionSignature, index: usize) -> String {
     match signature.parameters.get(index).map(String::as_str) {
         Some("i64") => body.value(format!("inttoptr i64 %a{index} to ptr")),

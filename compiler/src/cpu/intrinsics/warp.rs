@@ -1,6 +1,4 @@
-//! Intrinsics in which threads wait for one another.
-//!
-//! They are barriers, shuffles, votes, matches and reductions.
+//! Intrinsics in which threads wait for each other: barriers, shuffles, votes, matches and reductions.
 
 use crate::cpu::operations::text::{FunctionBody, FunctionSignature};
 
@@ -12,7 +10,7 @@ pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut Function
         ["barrier0"] => barrier(body, "0", "0"),
         ["barrier", "sync", "cnt"] | ["barrier"] if signature.parameters.len() == 2 => barrier(body, "%a0", "%a1"),
         ["barrier", "sync"] | ["barrier", "n"] | ["bar", "sync"] => barrier(body, "%a0", "0"),
-        // The names of LLVM 21 and later; whether the threads of a warp come together makes no difference here.
+        // The names from LLVM 21 on. Whether the threads of a warp arrive together makes no difference here.
         ["barrier", "cta", "sync", "aligned", "all"] | ["barrier", "cta", "sync", "all"] => barrier(body, "%a0", "0"),
         ["barrier", "cta", "sync", "aligned", "count"] | ["barrier", "cta", "sync", "count"] => {
             barrier(body, "%a0", "%a1");
@@ -52,7 +50,7 @@ pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut Function
             let value = body.value("call i32 @__mneme_cpu_activemask()");
             body.ret(result, value);
         }
-        // Whoever sleeps waits for others.
+        // A thread that sleeps usually waits for others.
         ["nanosleep"] => {
             body.line("call void @__mneme_cpu_yield()");
             body.ret("void", "");
@@ -84,7 +82,7 @@ fn barrier_vote(
     Some(())
 }
 
-/// Splits the low half and the predicate (bit 32) of a 64-bit result.
+/// The low half of a 64-bit result, whose bit 32 is the predicate.
 fn low_half(body: &mut FunctionBody, pair: &str) -> String {
     body.value(format!("trunc i64 {pair} to i32"))
 }

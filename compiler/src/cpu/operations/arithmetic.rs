@@ -1,4 +1,4 @@
-//! Arithmetic: rounding modes, approximations, integer oddities.
+//! Arithmetic: rounding modes, approximations, and special integer operations.
 
 use super::convert::rounding_mode;
 use super::text::{FunctionBody, FunctionSignature};
@@ -72,7 +72,7 @@ fn operate(
         ("rcp", ["approx"]) => body.value(format!("fdiv {ty} 1.0, {a}")),
         ("div", ["approx"]) => body.value(format!("fdiv {ty} {a}, {}", arguments.get(1)?)),
         ("rsqrt", ["approx"]) if ty == "float" => {
-            // In double, so that there is one rounding, as close as the GPU's.
+            // In double precision, so there is only one rounding, as precise as the GPU's.
             let wide = body.value(format!("fpext float {a} to double"));
             let root = body.value(format!("call double @llvm.sqrt.f64(double {wide})"));
             let inverse = body.value(format!("fdiv double 1.0, {root}"));
@@ -107,7 +107,7 @@ fn rounded(
                 let c = arguments.get(2)?;
                 body.value(format!("call {ty} @llvm.fma.{suffix}({ty} {a}, {ty} {}, {ty} {c})", b?))
             }
-            // No `contract` flag: these are never fused.
+            // Without the `contract` flag, because these are never fused.
             _ => body.value(format!("f{operation} {ty} {a}, {}", b?)),
         });
     }
@@ -133,7 +133,7 @@ fn rounded(
     })
 }
 
-/// Between 0 and 1; NaN becomes 0.
+/// Limits a number to the range from 0 to 1; NaN becomes 0.
 fn saturated(body: &mut FunctionBody, ty: &str, value: &str) -> String {
     let positive = body.value(format!("fcmp ogt {ty} {value}, 0.0"));
     let raised = body.value(format!("select i1 {positive}, {ty} {value}, {ty} 0.0"));
@@ -141,7 +141,7 @@ fn saturated(body: &mut FunctionBody, ty: &str, value: &str) -> String {
     body.value(format!("select i1 {small}, {ty} {raised}, {ty} 1.0"))
 }
 
-/// `min`/`max`: -0 is below +0; a NaN loses against a number, unless `.nan`.
+/// `min`/`max`: -0 is less than +0, and a number wins against NaN, unless the modifier is `.nan`.
 fn extremum(
     operation: &str,
     modifiers: &[&str],

@@ -2,8 +2,8 @@
 
 use super::text::FunctionBody;
 
-/// `fns`: the place of the bit of `mask` that is number `offset` from the bit `base` on, upwards or (negative)
-/// downwards; `base` itself for 0, if it is set. All ones if there is none.
+/// `fns`: the position of the `offset`th set bit of `mask` from bit `base` on, upwards or (negative) downwards. For
+/// offset 0 it is `base` itself, if set. All ones if there is no such bit.
 pub fn nth_set(body: &mut FunctionBody, mask: &str, base: &str, offset: &str) -> String {
     let down = body.value(format!("icmp slt i32 {offset}, 0"));
     let reversed = body.value(format!("call i32 @llvm.bitreverse.i32(i32 {mask})"));
@@ -14,7 +14,7 @@ pub fn nth_set(body: &mut FunctionBody, mask: &str, base: &str, offset: &str) ->
     let from = body.value(format!("shl i32 -1, {first}"));
     let bits = body.value(format!("and i32 {bits}, {from}"));
     let count = body.value(format!("call i32 @llvm.abs.i32(i32 {offset}, i1 false)"));
-    // By halves: the bits below, and how many of them are set.
+    // Binary search: the bits below, and how many of them are set.
     let (mut place, mut left) = ("0".to_owned(), count.clone());
     for width in [16, 8, 4, 2, 1] {
         let part = body.value(format!("lshr i32 {bits}, {place}"));

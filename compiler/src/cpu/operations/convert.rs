@@ -1,6 +1,6 @@
 //! Conversions between floats and integers with a rounding mode.
 //!
-//! As `cvt` does them, they saturate, and take NaN to a fixed value.
+//! Like `cvt`, they saturate, and convert NaN to a fixed value.
 
 use super::text::{FunctionBody, FunctionSignature};
 
@@ -67,14 +67,14 @@ fn suffix(ty: &str) -> &'static str {
     }
 }
 
-/// A float rounded to an integer of `width` bits.
+/// Rounds a float to an integer of `width` bits.
 fn to_integer(body: &mut FunctionBody, from: &str, value: &str, width: u32, signed: bool, mode: usize) -> String {
     let rounding = ["rint", "trunc", "floor", "ceil"][mode];
     let from_suffix = suffix(from);
     let rounded = body.value(format!("call {from} @llvm.{rounding}.{from_suffix}({from} {value})"));
     let sign = if signed { "s" } else { "u" };
     let converted = body.value(format!("call i{width} @llvm.fpto{sign}i.sat.i{width}.{from_suffix}({from} {rounded})"));
-    // PTX: NaN gives zero, or the top bit alone where one side has 64 bits.
+    // PTX: NaN gives zero, or only the top bit if one side has 64 bits.
     if from == "double" || width == 64 {
         let nan = body.value(format!("fcmp uno {from} {value}, {value}"));
         let top = 1u64 << (width - 1);
@@ -84,7 +84,7 @@ fn to_integer(body: &mut FunctionBody, from: &str, value: &str, width: u32, sign
     }
 }
 
-/// An integer of `width` bits rounded to a float.
+/// Rounds an integer of `width` bits to a float.
 fn from_integer(body: &mut FunctionBody, value: &str, width: u32, signed: bool, to: &str, mode: usize) -> String {
     let sign = if signed { "s" } else { "u" };
     let mantissa = match to {
@@ -96,7 +96,7 @@ fn from_integer(body: &mut FunctionBody, value: &str, width: u32, signed: bool, 
     if mode == 0 || exact {
         return body.value(format!("{sign}itofp i{width} {value} to {to}"));
     }
-    // The leading bits of the magnitude convert exactly; the lost ones decide whether to step outward by one.
+    // The leading bits of the magnitude convert exactly. The lost ones decide whether to step outward by one.
     let magnitude = if signed {
         body.value(format!("call i{width} @llvm.abs.i{width}(i{width} {value}, i1 false)"))
     } else {

@@ -1,4 +1,4 @@
-//! Operations that PTX instructions and NVVM's intrinsics share, as LLVM assembly.
+//! Operations shared by PTX instructions and NVVM's intrinsics, as LLVM assembly.
 
 pub mod arithmetic;
 pub mod bits;

@@ -2,7 +2,7 @@
 
 use super::text::{FunctionBody, FunctionSignature};
 
-/// Offsets in the thread context (docs/how-it-works/cpu-device.md).
+/// Offsets in the thread context (docs/reference/cpu-code-objects.md).
 const LANE: u32 = 48;
 const WARP: u32 = 52;
 const CLUSTER: u32 = 72;
@@ -43,7 +43,7 @@ fn component(axis: &str) -> Option<u32> {
     ["x", "y", "z"].iter().position(|name| *name == axis).map(|index| index as u32)
 }
 
-/// A number of blocks divided by, or its rest in, the extent of a cluster.
+/// A block index or count divided by the cluster's extent, or the remainder.
 fn in_cluster(operation: &str, vector: &str, axis: &str, body: &mut FunctionBody) -> Option<Word> {
     let base = THREAD_IDS.iter().find(|(name, _)| *name == vector)?.1;
     let Word::Narrow(blocks) = context(body, base + 4 * component(axis)?) else { return None };
@@ -74,11 +74,11 @@ pub fn read(register: &[&str], body: &mut FunctionBody) -> Option<Word> {
         ["dynamic_smem_size"] => Some(context(body, 56)),
         ["total_smem_size"] => Some(context(body, 60)),
         ["warpsize"] => constant(32),
-        // Blocks of at most 1024 threads, one multiprocessor, one grid.
+        // Blocks have at most 1024 threads; there is one multiprocessor and one grid.
         ["nwarpid"] => constant(32),
         ["nsmid"] => constant(1),
         ["smid" | "gridid" | "pm0" | "pm1" | "pm2" | "pm3"] => constant(0),
-        // The driver's workspace of cooperative launches, by which their blocks wait for each other.
+        // The driver's workspace of cooperative launches, in which their blocks wait for each other.
         [half @ ("envreg1" | "envreg2")] => {
             let address = body.value("call i64 @__mneme_cpu_grid_workspace()");
             let word = match *half {

@@ -1,4 +1,4 @@
-//! A writer of the body of one function in LLVM's assembly.
+//! A writer of a function's body in LLVM assembly.
 
 use std::fmt::{Display, Write};
 
@@ -8,14 +8,14 @@ use mneme_ptx::{Inline, Intrinsic};
 #[derive(Default)]
 pub struct FunctionBody {
     text: String,
-    /// What stands before: places in the frame.
+    /// The text before the body: allocations in the frame.
     frame: String,
     next: usize,
     /// Whether the function makes its thread wait for others.
     pub collective: bool,
-    /// Whether it uses the shared memory that CUDA reserves for its own libraries.
+    /// Whether it uses the shared memory that CUDA reserves for its libraries.
     pub reserved: bool,
-    /// Intrinsics for which it calls functions that stand for them.
+    /// Intrinsics that it calls through functions that replace them.
     pub intrinsics: Vec<Intrinsic>,
 }
 
@@ -26,18 +26,18 @@ impl From<Inline> for FunctionBody {
     }
 }
 
-/// What became of a function that a device module declares.
+/// The translation of a function that a device module declares.
 pub enum Meaning {
-    /// LLVM knows it on every target, or the C library has it.
+    /// LLVM supports it on every target, or the C library has it.
     Native,
     /// Its definition for the CPU.
     Defined(FunctionBody),
-    /// Not on the CPU device; the construct's name for the user.
+    /// Unsupported on the CPU device. The text names the construct for the user.
     Unsupported(String),
 }
 
 impl FunctionBody {
-    /// Adds an instruction with a result and gives the result's name.
+    /// Adds an instruction with a result, and returns the result's name.
     pub fn value(&mut self, instruction: impl Display) -> String {
         let name = format!("%t{}", self.next);
         self.next += 1;
@@ -45,7 +45,7 @@ impl FunctionBody {
         name
     }
 
-    /// Adds a place in the function's frame and gives its address.
+    /// Adds an allocation in the function's frame, and returns its address.
     pub fn place(&mut self, ty: impl Display) -> String {
         let name = format!("%t{}", self.next);
         self.next += 1;
@@ -67,7 +67,7 @@ impl FunctionBody {
     }
 }
 
-/// Name and types, in LLVM's assembly, of a function to define.
+/// The name and types of a function to define, in LLVM assembly.
 pub struct FunctionSignature {
     pub name: String,
     pub result: String,
@@ -75,13 +75,14 @@ pub struct FunctionSignature {
 }
 
 impl FunctionSignature {
-    /// Of the function that stands for an intrinsic in the code of inline PTX.
+    /// The signature of the function that replaces an intrinsic in inline PTX.
     pub fn standing_in(intrinsic: &Intrinsic) -> Self {
         let Intrinsic { result, parameters, .. } = intrinsic.clone();
         Self { name: intrinsic.stand_in(), result, parameters }
     }
 
-    /// `define … { body }`. Not internal yet: that would not satisfy the declaration that it is linked to.
+    /// Returns `define … { body }`. The function is not internal yet, because it has to satisfy a declaration when it
+    /// is linked.
     pub fn define(&self, body: &FunctionBody) -> String {
         let mut parameters = String::new();
         for (i, ty) in self.parameters.iter().enumerate() {

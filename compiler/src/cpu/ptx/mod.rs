@@ -5,10 +5,10 @@ use mneme_ptx::inline;
 use super::intrinsics;
 use super::operations::text::{FunctionBody, FunctionSignature, Meaning};
 
-/// Names of the functions that replace inline PTX begin with this.
+/// The prefix of functions that replace inline PTX.
 pub const PREFIX: &str = "__mneme_cpu.ptx.";
 
-/// The body that does what the assembly does, or the construct's name for the user.
+/// Translates assembly to a function body, or returns the name of the unsupported construct.
 pub fn translate(text: &str, constraints: &str, signature: &FunctionSignature) -> Result<FunctionBody, String> {
     let mut body: FunctionBody = inline(text, constraints, &signature.result, &signature.parameters)?.into();
     for intrinsic in &body.intrinsics {

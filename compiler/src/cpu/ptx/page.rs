@@ -1,4 +1,4 @@
-//! The page of PTX's instructions, made by translating every form of the table for both targets.
+//! The documentation page of PTX instructions, made by translating every form of the table for both targets.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ instruction that is not listed stays inline assembly, and the CPU device refuses
 | --- | --- | --- |
 ";
 
-/// What becomes of all instructions of a form, with the exceptions.
+/// The result for all instructions of a form, with the exceptions.
 fn outcome(form: &Form, of: impl Fn(&str) -> &'static str) -> String {
     let outcomes: Vec<(&str, &str)> =
         form.statements.iter().map(|(opcode, text)| (of(text), opcode.as_str())).collect();

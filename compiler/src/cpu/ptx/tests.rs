@@ -1,9 +1,9 @@
-//! Tests of inline PTX against the same computation in Rust, on the CPU.
+//! Tests that compare inline PTX on the CPU with the same computation in Rust.
 
 use crate::cpu::tests::run::{Parameters, Program};
 use crate::cpu::tests::{device_ir_of, object, table};
 
-/// Compiles a kernel `run(const In *in, Out *out)` of one thread per element, runs it, and gives the outputs.
+/// Compiles a kernel `run(const In *in, Out *out)` of one thread per element, runs it, and returns the outputs.
 fn run<In: Copy, Out: Copy + Default>(cuda: &str, input: &[In]) -> Vec<Out> {
     let object = object(&device_ir_of(cuda), "default<O1>");
     assert_eq!(table(&object).refused, []);
@@ -15,7 +15,7 @@ fn run<In: Copy, Out: Copy + Default>(cuda: &str, input: &[In]) -> Vec<Out> {
     output
 }
 
-/// Words with many patterns: corners first, then a multiplicative sequence.
+/// Words with many patterns: corner cases first, then a multiplicative sequence.
 fn words() -> Vec<u32> {
     let corners = [0, 1, 2, 31, 32, 33, 63, 255, 256, 0x7fff_ffff, 0x8000_0000, 0x8000_0001, 0xffff_ffff, 0xffff_fffe];
     let rest = (1u32..).map(|i| i.wrapping_mul(0x9e37_79b9).rotate_left(i % 32));
@@ -52,7 +52,7 @@ fn wide_products_carry_through_the_chain() {
     }
 }
 
-/// As nvcc's division of 128 bits reads it.
+/// nvcc's division of 128 bits relies on this.
 #[test]
 fn the_flag_of_a_difference_says_that_nothing_is_borrowed() {
     let pairs: Vec<[u32; 2]> = words().windows(2).map(|w| [w[0], w[1]]).take(64).collect();
@@ -109,7 +109,7 @@ fn bit_fields_shifts_and_logic() {
     }
 }
 
-/// `.ftz` and `.sat` of conversions and selections, by the manual.
+/// `.ftz` and `.sat` of conversions and selections follow the manual.
 #[test]
 fn conversions_and_selections_flush_and_saturate() {
     let corners = [0x007f_ffffu32, 0x807f_ffff, 1, 0x8000_0001, 0x3f80_0000, 0xbf00_0000, 0x7fc0_0000, 0x0080_0000];
@@ -193,7 +193,7 @@ fn address_spaces_are_told_apart() {
     assert!(results.iter().all(|spaces| *spaces == [100, 10, 1]), "{:?}", results[0]);
 }
 
-/// As nvcc writes `__syncthreads_count` and its like, and `cooperative_groups::invoke_one`.
+/// The PTX of nvcc's `__syncthreads_count` and similar functions, and of `cooperative_groups::invoke_one`.
 #[test]
 fn threads_vote_at_barriers_and_elect_one() {
     let results: Vec<[u32; 5]> = run(
@@ -212,7 +212,7 @@ fn threads_vote_at_barriers_and_elect_one() {
     }
 }
 
-/// The value of a 16-bit float with so many explicit mantissa bits.
+/// The value of a 16-bit float with this number of explicit mantissa bits.
 fn decode(bits: u16, mantissa: u32, bias: i32) -> f64 {
     let exponent = i32::from(bits & 0x7fff) >> mantissa;
     let fraction = f64::from(bits & ((1 << mantissa) - 1)) / f64::from(1u32 << mantissa);
@@ -226,7 +226,7 @@ fn decode(bits: u16, mantissa: u32, bias: i32) -> f64 {
     if bits & 0x8000 != 0 { -magnitude } else { magnitude }
 }
 
-/// Rounds by search among all values: mode 0 nearest even, 1 toward zero, 2 down, 3 up.
+/// Rounds by a search among all values: mode 0 nearest even, 1 toward zero, 2 down, 3 up.
 fn encode(value: f64, mantissa: u32, bias: i32, mode: u32) -> u16 {
     if value.is_nan() {
         return 0x7fff;
@@ -234,7 +234,7 @@ fn encode(value: f64, mantissa: u32, bias: i32, mode: u32) -> u16 {
     let sign = if value.is_sign_negative() { 0x8000 } else { 0 };
     let magnitude = value.abs();
     let infinity = (0x7fff >> mantissa << mantissa) as u16;
-    // The greatest value that is not above the magnitude.
+    // The largest value that does not exceed the magnitude.
     let (mut low, mut high) = (0u16, infinity);
     while high - low > 1 {
         let middle = low + (high - low) / 2;
@@ -245,7 +245,7 @@ fn encode(value: f64, mantissa: u32, bias: i32, mode: u32) -> u16 {
     }
     let below = decode(low, mantissa, bias);
     let above = if high == infinity {
-        // As if the exponent went on.
+        // The next value, as if the exponent range continued.
         below + (below - decode(low - 1, mantissa, bias))
     } else {
         decode(high, mantissa, bias)
@@ -308,7 +308,7 @@ fn half_precision_headers_round_as_defined() {
     }
 }
 
-/// The value of a float of eight bits: `e4m3` has no infinity.
+/// The value of an 8-bit float. `e4m3` has no infinity.
 fn decode_quarter(bits: u8, e4m3: bool) -> f64 {
     let (mantissa, bias) = if e4m3 { (3, 7) } else { (2, 15) };
     let (field, fraction) = (i32::from(bits & 0x7f) >> mantissa, f64::from(bits & ((1 << mantissa) - 1)));
@@ -322,7 +322,7 @@ fn decode_quarter(bits: u8, e4m3: bool) -> f64 {
     if bits & 0x80 != 0 { -magnitude } else { magnitude }
 }
 
-/// The nearest by search among all codes, the even one of two; numbers beyond the greatest become that.
+/// The nearest code, by a search among all codes, the even one of two. Larger numbers become the largest code.
 fn encode_quarter(value: f64, e4m3: bool, relu: bool) -> u8 {
     if value.is_nan() {
         return 0x7f;
@@ -339,7 +339,7 @@ fn encode_quarter(value: f64, e4m3: bool, relu: bool) -> u8 {
     sign | nearest
 }
 
-/// Every code, every half, and floats around every code and halfway between.
+/// Tests every code, every half, and floats around every code and halfway between codes.
 #[test]
 fn floats_of_eight_bits_convert_as_defined() {
     let codes: Vec<u32> = (0..=255).collect();
@@ -496,11 +496,11 @@ fn a_barrier_counts_arrivals_and_bytes() {
         }"#,
         &[40u32; 32],
     );
-    // Three arrive in the first phase, two in the second.
+    // Three threads arrive in the first phase, two in the second.
     assert!(counts.iter().all(|counts| *counts == [30, 1, 10, 1, 2, 10, 0, 0]), "{:?}", counts[0]);
 }
 
-/// The device of the tests tells what it is asked.
+/// The tests' device prints the arguments of its calls.
 #[test]
 fn textures_and_surfaces_are_asked_for_what_the_instruction_says() {
     #[derive(Clone, Copy, Default)]

@@ -1,4 +1,4 @@
-//! Tests of lowering code for AMD's GPUs.
+//! Tests of lowering code for AMD GPUs.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -33,8 +33,8 @@ const WAVE_IMPORTS: &[&str] = &[
     "__mneme_cpu_ockl_fprintf_stderr_begin",
 ];
 
-/// Device bitcode of a HIP source, unoptimised; `None` where no HIP is installed that this clang takes: clang 23 does
-/// not take the headers of HIP 6.4.
+/// The unoptimised device bitcode of a HIP source. `None` if no installed HIP suits this clang: clang 23 rejects the
+/// headers of HIP 6.4.
 fn device_ir(source: &Path, processor: &str) -> Option<Vec<u8>> {
     static USABLE: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
         let takes_headers = |folder: &PathBuf| clang(folder, Path::new("/dev/null"), "gfx90a").status.success();
@@ -56,11 +56,11 @@ fn clang(libraries: &Path, source: &Path, processor: &str) -> Output {
         .args(["-x", "hip", "--rocm-path=/usr", &format!("--rocm-device-lib-path={}", libraries.display())])
         .args([&format!("--offload-arch={processor}"), "--cuda-device-only", "--no-gpu-bundle-output"])
         .args(["-emit-llvm", "-c", "-O3", "-Xclang", "-disable-llvm-passes", "-std=c++17", "-o", "-"])
-        // The newest that Debian 12's device libraries know.
+        // The newest version that Debian 12's device libraries know.
         .arg("-mcode-object-version=5")
         .arg("-include")
         .arg(root().join("compiler/tests/suite/amdgpu/wavefront.h"))
-        // The programs of the suite name CUDA's functions.
+        // The suite's programs use CUDA's function names.
         .arg("-include")
         .arg(root().join("tests/apps/hip/cuda_runtime.h"))
         .args(older_library())
@@ -69,7 +69,7 @@ fn clang(libraries: &Path, source: &Path, processor: &str) -> Output {
         .expect("clang (scripts/setup installs it)")
 }
 
-/// The device library with the fences that older headers of HIP call: clang 22 does not link it by itself.
+/// The device library with the fences that older HIP headers call. clang 22 does not link it by itself.
 fn older_library() -> Vec<String> {
     let library = device_libraries(MAJOR).map(|folder| folder.join("hip.bc")).filter(|library| library.is_file());
     let words = |library: PathBuf| {
@@ -111,7 +111,7 @@ fn object(bitcode: &[u8], pipeline: &str, processor: &str) -> Vec<u8> {
     lower(module, &LowerOptions::new(2), &mut |_, _| true).unwrap_or_else(|error| panic!("{pipeline}: {error}"))
 }
 
-/// Lowers a module given as text, in which `#0` are the attributes of a kernel for `processor`.
+/// Lowers a module given as text, in which `#0` stands for the attributes of a kernel for `processor`.
 pub fn object_of_text(assembly: &str, processor: &str) -> Vec<u8> {
     let text = format!(
         "target triple = \"amdgcn-amd-amdhsa\"\n{assembly}\nattributes #0 = {{ \"target-cpu\"=\"{processor}\" }}\n"
@@ -124,7 +124,7 @@ pub fn object_of_text(assembly: &str, processor: &str) -> Vec<u8> {
     lower(module, &LowerOptions::new(2), &mut |_, _| true).unwrap()
 }
 
-/// Compiles HIP text and runs each pipeline's object; nothing where HIP is not installed.
+/// Compiles HIP text and runs each pipeline's object. Does nothing without HIP.
 fn with_objects(text: &str, mut check: impl FnMut(&[u8], &str)) {
     let Some(bitcode) = device_ir_of(text, "gfx90a") else { return };
     for pipeline in PIPELINES {
@@ -178,7 +178,7 @@ fn structures_by_value_lie_where_the_host_puts_them() {
         assert_eq!(layout, [(0, 1), (8, 16), (24, 1), (32, 96), (128, 2)], "{pipeline}");
         let mut out = vec![-1f64; 128];
         let buffer = vec![0u8; 130];
-        // SAFETY: the places are in the buffer and need no alignment.
+        // SAFETY: the addresses are in the buffer and need no alignment.
         unsafe {
             let at = |offset: usize| buffer.as_ptr().add(offset).cast_mut();
             at(0).write(3);
@@ -231,7 +231,7 @@ fn shared_memory_barriers_and_atomics_compute() {
         let table = table(object);
         let row = &table.kernels[0];
         assert!(row.collective);
-        // clang aligns arrays as the host does.
+        // clang aligns arrays like the host.
         let bytes = if cfg!(target_arch = "aarch64") { 536 } else { 544 };
         assert_eq!((row.static_shared, row.dynamic_shared_offset), (bytes, 544), "{pipeline}");
         let mut variables: Vec<(&str, u64, bool)> =
@@ -296,7 +296,7 @@ fn waves_exchange_as_their_64_lanes_do() {
     });
 }
 
-/// The lane that lane `i` of `size` reads, as the instruction set's manual has it.
+/// The lane that lane `i` of `size` reads, according to the instruction set's manual.
 fn dpp_source(control: u32, i: u32, size: u32) -> Option<u32> {
     let (row, place, n) = (i & !15, i & 15, control & 15);
     match control {
@@ -470,7 +470,7 @@ fn swizzles_and_permutations_of_any_type_read_the_lanes_that_they_name() {
     }
 }
 
-/// Stores a value, widened, at a place of the thread's row.
+/// Stores a value, widened, into the thread's row.
 fn store(place: usize, ty: &str, value: &str) -> String {
     let widened = if ty == "i64" { format!("or i64 {value}, 0") } else { format!("zext {ty} {value} to i64") };
     format!(
@@ -554,7 +554,7 @@ fn what_the_device_lacks_is_refused_by_name() {
     let size = if MAJOR < 23 { "i32" } else { "i64" };
     let fat = &format!("%p = call {make}(ptr addrspace(1) %out, i16 0, {size} 4, i32 0)");
     let resource = &format!("declare {make}(ptr addrspace(1), i16, {size}, i32)");
-    // Which LLVM 21 calls `.p8.p1`.
+    // LLVM 21 calls it `.p8.p1`.
     let refusal = "a pointer of address space 8, intrinsic `llvm.amdgcn.make.buffer.rsrc.p";
     assert!(reason(fat, resource).starts_with(refusal), "{}", reason(fat, resource));
 }
@@ -608,7 +608,7 @@ fn pointers_of_32_bits_survive_as_numbers_and_in_memory() {
     let mut out = vec![[0i32; 6]; 64];
     Program::link(&object).launch("run", 1, 64, Parameters::default().pointer(out.as_mut_ptr()).get());
     for (t, found) in (0i32..).zip(&out) {
-        // Even offsets of words survive the mask; the lanes of a wave store before any of them loads only by chance.
+        // The mask keeps even offsets of words. The lanes of a wave all store before any of them loads only by chance.
         assert_eq!((found[0], found[1], found[3], found[4], found[5]), (32 + 4 * t, t, t, 0, -1));
         assert!(t % 2 == 1 || found[2] == t);
     }
@@ -712,7 +712,7 @@ fn floating_point_instructions_compute() {
             near(o[16], d.abs().powf(0.3), 1e-14);
             near(o[17], d % 3.0, 0.0);
             near(o[19], f64::from(f.abs().sqrt()), 1e-6);
-            // Toward zero, which never reaches infinity.
+            // Rounds toward zero, which never reaches infinity.
             let half = o[18];
             let exact = -f64::from(f);
             assert!(half.abs() <= exact.abs() || exact.is_nan(), "{what}: {half}");
@@ -884,7 +884,7 @@ fn loops_that_wait_yield_and_volatile_stores_to_shared_memory_keep_lanes_in_step
     }
     let volatile = "volatile int *v = s; v[t] = n + t; v[t] += v[t ^ 1]; bins[t] = v[t];";
     assert!(!installed || imports(volatile, "__mneme_cpu_wave_converge") == [true, true]);
-    // A plain one too where others of the wave may still read what it replaces; not where a barrier is between them.
+    // A plain store counts too if others of the wave may still read the old value, but not with a barrier between.
     let races = "s[t] = n + t; bins[t] = s[t ^ 1];";
     assert!(!installed || imports(races, "__mneme_cpu_wave_converge") == [true, true]);
     let waits = "s[t] = n + t; __syncthreads(); bins[t] = s[t ^ 1];";
@@ -893,7 +893,7 @@ fn loops_that_wait_yield_and_volatile_stores_to_shared_memory_keep_lanes_in_step
 
 #[test]
 fn wave_operations_are_called_from_as_many_places_as_the_source_has() {
-    // The device tells the lanes that are together by where they call from, and their order by a number.
+    // The call's address identifies the lanes that are together, and the number gives their order.
     let text = r#"
         declare i32 @llvm.amdgcn.workitem.id.x()
         declare i64 @llvm.amdgcn.ballot.i64(i1)

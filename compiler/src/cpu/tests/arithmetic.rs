@@ -1,6 +1,6 @@
-//! Tests of the intrinsics' arithmetic against exact arithmetic.
+//! Tests that compare the intrinsics' arithmetic with exact arithmetic.
 //!
-//! Among the inputs are those that x86 alone would trap on.
+//! Some inputs would trap on x86.
 
 use super::run::{Parameters, Program};
 use super::{amdgcn, device_ir_of, object, object_of_text, table};
@@ -38,7 +38,7 @@ fn directed_rounding_brackets_the_exact_value() {
                 o.to_ulong[2] = __double2ull_rd(e); o.to_ulong[3] = __double2ull_ru(e);
             }"#,
         ),
-        // LLVM 19's instcombine takes `ll2f.rz` for `sitofp`, on the GPU as well.
+        // LLVM 19's instcombine turns `ll2f.rz` into `sitofp`, on the GPU as well.
         "default<O0>",
     );
     let mut input: Vec<i64> = vec![0, 1, -1, i64::MAX, i64::MIN, i64::MAX - 1, 1 << 24, (1 << 24) + 1, -(1 << 53) - 1];
@@ -48,7 +48,8 @@ fn directed_rounding_brackets_the_exact_value() {
     Program::link(&object).launch("run", 4, 32, parameters.get());
     for (n, r) in input.iter().zip(&output) {
         let e = *n as f64 * (f64::from(0x17) / 16.0 * 2f64.powi(-40));
-        // Down and up are neighbours around the value, or equal to it; nearest and zero are one of them.
+        // Rounding down and up gives the neighbours of the value, or the value itself. Nearest and zero are one of
+        // them.
         let exact = |x: f32| i128::from(*n).cmp(&(f64::from(x) as i128));
         let [nearest, zero, down, up] = r.from_long;
         assert!(exact(down).is_ge() && exact(up).is_le() && (down == up || down.next_up() == up), "{n}");
@@ -190,7 +191,7 @@ fn the_compilers_own_functions_come_along() {
     let parameters = Parameters::default().pointer(input.as_mut_ptr()).pointer(output.as_mut_ptr());
     Program::link(&object).launch("run", 1, 32, parameters.get());
     for (d, out) in input.iter().zip(&output) {
-        // All inputs have few bits: exact in bfloat's seven and half's ten.
+        // All inputs have few bits, so they are exact in bfloat's seven and half's ten.
         let brain = f32::from_bits(u32::from(out.brain) << 16);
         assert_eq!(f64::from(brain), *d);
         let exponent = i32::from(out.half >> 10 & 31) - 15;

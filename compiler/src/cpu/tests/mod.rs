@@ -1,6 +1,6 @@
-//! Tests of lowering the end-to-end suite's programs.
+//! Tests that lower the end-to-end suite's programs.
 //!
-//! They look at what the table says and what the object imports, and that its code computes.
+//! They check the table, the object's imports, and the results of the code.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -60,7 +60,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Device bitcode of a CUDA source, unoptimised.
+/// The unoptimised device bitcode of a CUDA source.
 fn device_ir(source: &Path) -> Vec<u8> {
     let output = Command::new(concat!("clang++-", env!("MNEME_LLVM_MAJOR")))
         .arg(format!("--cuda-path={}", root().join(".deps/cuda").display()))
@@ -73,7 +73,7 @@ fn device_ir(source: &Path) -> Vec<u8> {
     output.stdout
 }
 
-/// Device bitcode of CUDA text.
+/// The device bitcode of CUDA text.
 pub fn device_ir_of(text: &str) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("test.cu");
@@ -132,7 +132,7 @@ fn undefined(object: &[u8]) -> BTreeSet<String> {
         .collect()
 }
 
-/// A conditional store that writes down nowhere whether it has succeeded (`stlxr wzr, …`) may be lost.
+/// A conditional store whose status is ignored (`stlxr wzr, …`) may be lost.
 #[cfg(target_arch = "aarch64")]
 #[test]
 fn no_atomic_operation_forgets_to_look_whether_it_succeeded() {
@@ -157,7 +157,7 @@ fn every_program_of_the_suite_lowers_under_every_pipeline() {
         .filter(|path| path.extension().is_some_and(|extension| extension == "cu"))
         .collect();
     assert!(apps.len() > 10, "{apps:?}");
-    // The longest of these tests: on one core it would go on long after the others.
+    // The longest of these tests. On one core it would still run long after the others.
     let apps = Mutex::new(apps.into_iter());
     let next = || apps.lock().unwrap().next();
     std::thread::scope(|scope| {
@@ -170,13 +170,13 @@ fn every_program_of_the_suite_lowers_under_every_pipeline() {
     });
 }
 
-/// This LLVM's.
+/// The major version of this LLVM.
 const MAJOR: u32 = match u32::from_str_radix(env!("MNEME_LLVM_MAJOR"), 10) {
     Ok(major) => major,
     Err(_) => panic!("a version is a number"),
 };
 
-/// Some of LLVM's own, as far as this one has them.
+/// Some of the standard pipelines of this LLVM.
 fn pipelines() -> impl Iterator<Item = &'static str> {
     ["default<O0>", "default<O1>", "default<O3>"].into_iter().chain((MAJOR < 23).then_some("default<Oz>"))
 }
@@ -291,7 +291,7 @@ fn shared_memory_in_constants_and_phis_and_two_kernels() {
     );
     let table = table(&object);
     let row = |name: &str| table.kernels.iter().find(|kernel| kernel.name == name).unwrap().clone();
-    // a at 0, b at 16, dynamic at 32; c overlaps them, as no kernel reaches both.
+    // a at 0, b at 16, dynamic at 32. c overlaps them, because no kernel reaches both.
     assert_eq!((row("first").static_shared, row("first").dynamic_shared_offset), (32, 32));
     assert_eq!((row("second").static_shared, row("second").dynamic_shared_offset), (8, 16));
     assert_eq!([row("first").max_threads, row("second").max_threads, row("third").max_threads], [0, 96, 128]);

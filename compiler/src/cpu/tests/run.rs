@@ -1,6 +1,6 @@
 //! A runner of code objects for tests.
 //!
-//! An object is linked with a small device (device.c) into a shared library.
+//! It links an object with a small device (device.c) into a shared library.
 
 use std::ffi::c_void;
 use std::process::Command;
@@ -27,12 +27,12 @@ impl Program {
             .output()
             .expect("clang (scripts/setup installs it)");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        // SAFETY: the library has no constructors but the C library's own.
+        // SAFETY: the library's only constructors are the C library's.
         let library = unsafe { Library::new(path("program.so")).unwrap() };
         Program { library, table: super::table(object), _folder: folder }
     }
 
-    /// What the kernels have printed since they were last asked.
+    /// The output of the kernels since the last call.
     pub fn printed(&self) -> String {
         type Take = unsafe extern "C" fn() -> *const std::ffi::c_char;
         // SAFETY: device.c returns a string that lives until the next call.
@@ -50,7 +50,7 @@ impl Program {
         assert_eq!(row.parameter_bytes as usize, parameters.len(), "{name}");
         type KernelEntry = unsafe extern "C" fn(*const c_void);
         type Launch = unsafe extern "C" fn(KernelEntry, *const c_void, u32, u32, u32, u32);
-        // SAFETY: both have the types that the contract and device.c give them; the buffer outlives the launch.
+        // SAFETY: both have the types that the contract and device.c give them. The buffer outlives the launch.
         unsafe {
             let launch: Symbol<'_, Launch> = self.library.get(b"test_launch").unwrap();
             let entry: Symbol<'_, KernelEntry> = self.library.get(row.entry.as_bytes()).unwrap();

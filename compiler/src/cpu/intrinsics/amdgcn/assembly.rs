@@ -1,13 +1,13 @@
-//! Inline assembly of AMD's GPUs that does nothing.
+//! AMD inline assembly without an effect on the CPU.
 //!
-//! It keeps a value from being optimised, or waits for accesses.
+//! Such assembly prevents the optimisation of a value, or waits for accesses.
 
 use crate::cpu::operations::text::{FunctionBody, FunctionSignature};
 
-/// Instructions without an effect on the CPU device, whose accesses are done at once.
+/// Instructions without an effect on the CPU device, which completes accesses at once.
 const IDLE: [&str; 3] = ["s_nop", "s_waitcnt", "s_sleep"];
 
-/// The function that stands for the assembly, or which construct it is.
+/// The function that replaces the assembly, or the name of the unsupported construct.
 pub fn translate(text: &str, constraints: &str, signature: &FunctionSignature) -> Result<FunctionBody, String> {
     let refused = || format!("inline assembly `{}`", text.trim().replace(['\n', '\t'], " "));
     let instructions = text.split(['\n', ';']).next().unwrap_or_default();
@@ -25,7 +25,7 @@ pub fn translate(text: &str, constraints: &str, signature: &FunctionSignature) -
         .map(str::trim)
         .filter(|constraint| !constraint.is_empty() && !constraint.starts_with('~'))
         .partition(|constraint| constraint.starts_with('='));
-    // What an empty text leaves in a register is what came in there.
+    // An empty text leaves its input in the output register.
     let tied: Vec<Option<usize>> =
         (0..outputs.len()).map(|output| inputs.iter().position(|input| input.parse() == Ok(output))).collect();
     let result = signature.result.as_str();

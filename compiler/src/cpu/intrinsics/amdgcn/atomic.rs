@@ -1,4 +1,4 @@
-//! Atomics that have intrinsics of their own, and questions about addresses.
+//! Atomic operations with their own intrinsics, and queries about addresses.
 
 use crate::cpu::intrinsics::memory;
 use crate::cpu::operations::text::{FunctionBody, FunctionSignature};

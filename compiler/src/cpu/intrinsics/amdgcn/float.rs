@@ -1,10 +1,10 @@
 //! Floating-point instructions: approximations, parts of numbers, divisions.
 //!
-//! What the GPU approximates is computed exactly or by libm.
+//! The CPU device computes the GPU's approximations exactly or with libm.
 
 use crate::cpu::operations::text::{FunctionBody, FunctionSignature};
 
-/// How a type lays its bits out.
+/// The bit layout of a type.
 struct Format {
     bits: u32,
     mantissa: u32,
@@ -55,13 +55,13 @@ pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut Function
         ["sqrt", _] => unary("sqrt", body, "%a0")?,
         ["log", _] => unary("log2", body, "%a0")?,
         ["exp2", _] => unary("exp2", body, "%a0")?,
-        // Of so many turns.
+        // The argument counts turns.
         [function @ ("sin" | "cos"), _] => {
             let wide = if ty == "double" { "%a0".to_owned() } else { body.value(format!("fpext {ty} %a0 to double")) };
             let value = body.value(format!("call double @__mneme_cpu.{function}_of_turns(double {wide})"));
             if ty == "double" { value } else { body.value(format!("fptrunc double {value} to {ty}")) }
         }
-        // Below one even where the subtraction rounds up to it.
+        // The result is less than one, even if the subtraction rounds up to one.
         ["fract", _] => {
             let floor = unary("floor", body, "%a0")?;
             let rest = body.value(format!("fsub {ty} %a0, {floor}"));
@@ -95,7 +95,7 @@ pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut Function
             let fused = body.value("call float @llvm.fma.f32(float %a0, float %a1, float %a2)");
             body.value(format!("select i1 {zero}, float {sum}, float {fused}"))
         }
-        // A quotient is divided by `div.fixup`, and what leads to it only has to be there.
+        // `div.fixup` performs the division, so the instructions before it only need to exist.
         ["div", "scale", _] => {
             let scalar = signature.parameters.first()?;
             let value = body.value(format!("select i1 %a2, {scalar} %a0, {scalar} %a1"));
@@ -114,8 +114,8 @@ pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut Function
     Some(())
 }
 
-/// Scales subnormals up, so that their exponent is one of the field; the scaled number's bits, its exponent's field,
-/// whether it was scaled, and whether it has no exponent: zero, infinity, NaN.
+/// Scales subnormals up, so their exponent fits into the field. Returns the scaled number's bits, its exponent field,
+/// whether it was scaled, and whether it has no exponent (zero, infinity, NaN).
 fn parts(ty: &str, value: &str, body: &mut FunctionBody) -> Option<(String, String, String, String)> {
     let Format { bits, mantissa } = format(ty)?;
     let (int, exponents) = (format!("i{bits}"), (1u64 << (bits - 1 - mantissa)) - 1);
@@ -143,7 +143,7 @@ fn mantissa(ty: &str, value: &str, body: &mut FunctionBody) -> Option<String> {
     let exponents = (1u64 << (bits - 1 - mantissa)) - 1;
     let (number, _, _, none) = parts(ty, value, body)?;
     let kept = body.value(format!("and {int} {number}, {}", !(exponents << mantissa) as i64));
-    // The exponent of what is at least a half and less than one.
+    // The exponent of numbers from 0.5 to below 1.
     let half = body.value(format!("or {int} {kept}, {}", (exponents / 2 - 1) << mantissa));
     let half = body.value(format!("bitcast {int} {half} to {ty}"));
     Some(body.value(format!("select i1 {none}, {ty} {value}, {ty} {half}")))
@@ -161,7 +161,7 @@ fn exponent(ty: &str, value: &str, result: &str, body: &mut FunctionBody) -> Opt
     Some(if wanted == bits { number } else { body.value(format!("trunc {int} {number} to {result}")) })
 }
 
-/// Each bit of the mask asks for one class of numbers, in the order of LLVM's `is.fpclass`.
+/// Whether a number is in one of the mask's classes. The bits have the order of LLVM's `is.fpclass`.
 fn class(ty: &str, body: &mut FunctionBody) -> Option<String> {
     let kind = suffix(ty)?;
     let mut found = "false".to_owned();
@@ -175,7 +175,7 @@ fn class(ty: &str, body: &mut FunctionBody) -> Option<String> {
     Some(found)
 }
 
-/// The middle one of three; the least that is a number where one is not.
+/// The median of three, or the least of the others if one is NaN.
 fn median(ty: &str, body: &mut FunctionBody) -> Option<String> {
     let kind = suffix(ty)?;
     let mut two =
@@ -190,7 +190,7 @@ fn median(ty: &str, body: &mut FunctionBody) -> Option<String> {
     Some(body.value(format!("select i1 {unordered}, {ty} {least}, {ty} {middle}")))
 }
 
-/// A product that is zero where a factor is.
+/// A product that is zero if a factor is.
 fn legacy_product(body: &mut FunctionBody) -> String {
     let zero = body.value("call i1 @__mneme_cpu.is_zero_product(float %a0, float %a1)");
     let product = body.value("fmul float %a0, %a1");

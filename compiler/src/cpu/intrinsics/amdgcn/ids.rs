@@ -16,18 +16,18 @@ pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut Function
         ["wavefrontsize"] => body.value("call i32 @__mneme_cpu.wave_size()"),
         ["implicitarg", "ptr"] => pointer("__mneme_cpu_implicit_arguments", result, body),
         ["dispatch", "ptr"] => pointer("__mneme_cpu_dispatch_packet", result, body),
-        // The packet has its address at byte 40.
+        // Byte 40 of the packet has the address.
         ["kernarg", "segment", "ptr"] => {
             let packet = body.value("call ptr @__mneme_cpu_dispatch_packet()");
             let field = body.value(format!("getelementptr inbounds i8, ptr {packet}, i64 40"));
             let address = body.value(format!("load ptr, ptr {field}, align 8"));
             body.value(format!("addrspacecast ptr {address} to {result}"))
         }
-        // One queue, one launch at a time.
+        // The device has one queue and runs one launch at a time.
         ["dispatch", "id"] => "0".into(),
         ["s", "memtime"] => body.value("call i64 @__mneme_cpu_clock()"),
         ["s", "memrealtime"] => body.value("call i64 @__mneme_cpu.steady_clock()"),
-        // Only such reads are left here that tell which unit of the GPU a wave runs on: there is one.
+        // The remaining reads ask which unit of the GPU a wave runs on. There is only one here.
         ["s", "getreg"] => "0".into(),
         _ => return None,
     };

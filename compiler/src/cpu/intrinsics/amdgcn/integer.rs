@@ -26,7 +26,7 @@ pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut Function
             let high = body.value(format!("lshr i64 {product}, 32"));
             body.value(format!("trunc i64 {high} to i32"))
         }
-        // Where the first bit is that differs from the sign.
+        // The position of the first bit that differs from the sign.
         ["sffbh", "i32"] => {
             let sign = body.value("ashr i32 %a0, 31");
             let rest = body.value(format!("xor i32 %a0, {sign}"));
@@ -89,7 +89,7 @@ pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut Function
     Some(())
 }
 
-/// So many bits of `%a0` from an offset on; offset and width wrap at the type's width.
+/// Extracts bits of `%a0`. Offset and width wrap at the type's width.
 fn bit_field(signed: bool, ty: &str, body: &mut FunctionBody) -> Option<String> {
     let bits: u32 = ty.strip_prefix('i')?.parse().ok()?;
     let mut wrapped = |argument: &str| {
@@ -130,7 +130,7 @@ fn place(value: &str, shift: u32, ty: &str, joined: &str, body: &mut FunctionBod
     body.value(format!("or {ty} {joined}, {moved}"))
 }
 
-/// Of the fields of two words; `masked` leaves out those where the second one's is zero.
+/// The sum of absolute differences of the fields of two words. `masked` skips fields that are zero in the second word.
 fn sum_of_differences([a, b]: [&str; 2], bits: u32, masked: bool, body: &mut FunctionBody) -> String {
     let mut sum = "0".to_owned();
     for shift in (0..32).step_by(bits as usize) {

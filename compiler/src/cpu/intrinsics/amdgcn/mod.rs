@@ -1,4 +1,4 @@
-//! The intrinsics and library functions of code for AMD's GPUs, as functions over the device's imports.
+//! The intrinsics and library functions of AMD GPUs, as functions over the device's imports.
 
 pub mod assembly;
 mod atomic;
@@ -18,12 +18,12 @@ const RUNTIME: &str = include_str!("runtime.ll");
 
 pub const PREFIX: &str = "llvm.amdgcn.";
 
-/// Helpers of a module whose waves have so many lanes.
+/// The helpers for a module with this wave size.
 pub fn runtime(wave_size: u32) -> String {
     format!("{RUNTIME}\ndefine i32 @__mneme_cpu.wave_size() alwaysinline nounwind {{\n  ret i32 {wave_size}\n}}\n")
 }
 
-/// The meaning of the function `name` that a module for AMD's GPUs declares; `None` where it is as in other modules.
+/// The meaning of a function that a module for AMD GPUs declares; `None` if it is the same as in other modules.
 pub fn meaning(name: &str, signature: &FunctionSignature) -> Option<Meaning> {
     if let Some(intrinsic) = name.strip_prefix(PREFIX) {
         return Some(match define(intrinsic, signature) {
@@ -46,7 +46,7 @@ fn define(intrinsic: &str, signature: &FunctionSignature) -> Option<FunctionBody
     })
 }
 
-/// LLVM's own intrinsics that CPUs lack, or has with another meaning.
+/// LLVM's own intrinsics that CPUs lack, or that have another meaning on CPUs.
 fn generic(name: &str, signature: &FunctionSignature) -> Option<FunctionBody> {
     let mut body = FunctionBody::default();
     let result = signature.result.as_str();
@@ -69,7 +69,7 @@ fn generic(name: &str, signature: &FunctionSignature) -> Option<FunctionBody> {
             let value = body.value(format!("fmul {result} %a0, {one}"));
             body.ret(result, value);
         }
-        // The mask has the width of AMD's pointer; what lies above it stays as it is.
+        // The mask has the width of AMD's pointer. The bits above do not change.
         ["ptrmask", "p3" | "p5", "i32"] => {
             let address = body.value(format!("ptrtoint {result} %a0 to i64"));
             let mask = body.value("sext i32 %a1 to i64");

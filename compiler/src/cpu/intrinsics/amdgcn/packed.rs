@@ -92,7 +92,7 @@ fn dot(name: &str, body: &mut FunctionBody) -> Option<String> {
     Some(products(name, ["%a0", "%a1"], 32 / count, body))
 }
 
-/// The third argument plus the products of the fields of two words, saturated where the fourth says so.
+/// The third argument plus the products of the fields of two words, saturated if the fourth is true.
 fn products(name: &str, [a, b]: [&str; 2], bits: u32, body: &mut FunctionBody) -> String {
     let signed = name.starts_with('s');
     let extend = if signed { "sext" } else { "zext" };

@@ -10,7 +10,7 @@ pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut Function
             body.line("call void @__mneme_cpu_barrier(i32 0, i32 0)");
             body.ret("void", "");
         }
-        // The lanes at it have all done what comes before.
+        // All lanes at the barrier have done everything before it.
         ["wave", "barrier"] => {
             body.value("call i64 @__mneme_cpu.ballot(i32 1)");
             body.ret("void", "");
@@ -52,7 +52,7 @@ pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut Function
             let value = body.value("call i32 @__mneme_cpu.swizzle(i32 %a0, i32 %a1)");
             body.ret(result, value);
         }
-        // What lanes get that get nothing is undefined.
+        // The value of lanes that receive none is undefined.
         ["mov", "dpp", ..] => by_word(result, &[operand()?], body, |body, words| {
             body.value(format!("call i32 @__mneme_cpu.dpp(i32 0, i32 {}, i32 %a1, i32 %a2, i32 %a3, i1 %a4)", words[0]))
         })?,
@@ -94,13 +94,13 @@ pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut Function
             body.ret(result, value);
             return Some(());
         }
-        // Whoever sleeps waits for others.
+        // A thread that sleeps usually waits for others.
         ["s", "sleep"] => {
             body.line("call void @__mneme_cpu_yield()");
             body.ret("void", "");
             return Some(());
         }
-        // Hints to the scheduler, and waiting for accesses, which are done at once.
+        // Scheduling hints have no effect, and accesses complete at once.
         ["s", "waitcnt" | "setprio" | "nop"]
         | ["s", "wait", ..]
         | ["sched", "barrier"]
@@ -115,7 +115,7 @@ pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut Function
     Some(())
 }
 
-/// The active lanes of the wave, for reads of a register that has them.
+/// The active lanes of the wave, for reads of a register that contains them.
 pub fn active_lanes(register: &str, result: &str) -> Option<FunctionBody> {
     let mut body = FunctionBody::default();
     let mask = body.value("call i64 @__mneme_cpu.ballot(i32 1)");
@@ -144,7 +144,7 @@ fn ballot(predicate: &str, result: &str, body: &mut FunctionBody) -> Option<()> 
     Some(())
 }
 
-/// Whether `%a0` and `%a1` compare as the predicate `%a2` says, which is a constant where the function is called.
+/// Compares `%a0` and `%a1` by the predicate `%a2`, which is a constant at each call.
 fn compare(kind: &str, ty: &str, body: &mut FunctionBody) -> String {
     let (first, names): (u32, &[&str]) = match kind {
         "icmp" => (32, &["eq", "ne", "ugt", "uge", "ult", "ule", "sgt", "sge", "slt", "sle"]),
@@ -170,7 +170,7 @@ fn low(body: &mut FunctionBody, call: String) -> String {
     body.value(format!("trunc i64 {pair} to i32"))
 }
 
-/// Returns what `operation` makes of the operands, 32 bits at a time.
+/// Returns the result of `operation` on the operands, 32 bits at a time.
 fn by_word(
     result: &str,
     operands: &[(&str, &str)],
@@ -225,7 +225,7 @@ fn by_word(
     Some(())
 }
 
-/// Bits of a type.
+/// The bits of a type.
 fn width(ty: &str) -> Option<u32> {
     if let Some(vector) = ty.strip_prefix('<') {
         let (count, element) = vector.strip_suffix('>')?.split_once(" x ")?;
