@@ -1,6 +1,4 @@
-//! The programs `mneme-build-NN`, which compile recorded kernels for `mneme-replay`.
-//!
-//! NN is the version of LLVM.
+//! The programs `mneme-build-NN`, which compile recorded kernels for `mneme-replay`. NN is the version of LLVM.
 
 use std::fs::File;
 use std::io;
@@ -14,12 +12,11 @@ use tracing::level_filters::LevelFilter;
 
 /// Compiles recorded kernels with LLVM, for mneme-replay, which starts it
 ///
-/// It is not for the command line: it speaks with the program that has started it, over the socket that is its standard
-/// input.
+/// Do not run it yourself: it talks to the program that started it, over the socket that is its standard input.
 #[derive(Parser)]
 #[command(name = NAME, version)]
 struct BuilderOptions {
-    /// What to do before the first build is asked for
+    /// How much to load before the first build
     #[arg(long, value_name = "HOW", default_value = "full")]
     prepare: Prepare,
     /// Show messages from this level up on standard error
@@ -29,7 +26,7 @@ struct BuilderOptions {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Prepare {
-    /// Load all that builds have in common
+    /// Load everything that builds share
     Full,
     /// Nothing: each build loads what it needs
     None,
@@ -50,12 +47,12 @@ pub fn main() {
         .with_target(false)
         .init();
     let client = client().unwrap_or_else(|error| {
-        mneme_core::remark!("{NAME}: {error}; it is mneme-replay that starts this program");
+        mneme_core::remark!("{NAME}: {error}; mneme-replay starts this program");
         exit(mneme_core::exit::BAD_USAGE)
     });
     exit(match server::run(client, options.prepare == Prepare::Full) {
         Ok(()) => mneme_core::exit::VERIFIED,
-        // Whoever has started this program sees that it ends, and is gone itself where the stream was cut off.
+        // The client sees that this program ends. If the stream was cut off, the client is gone.
         Err(error) => {
             tracing::debug!("the stream to the program that has started this one: {error}");
             mneme_core::exit::INTERNAL
@@ -63,10 +60,10 @@ pub fn main() {
     })
 }
 
-/// The stream to whoever has started this program. Other programs that work for a build get an empty standard input.
+/// The stream to the client. Standard input becomes empty, for other programs that work for a build.
 fn client() -> io::Result<UnixStream> {
     let stream = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-    stream.peer_addr().map_err(|_| io::Error::other("standard input is no socket"))?;
+    stream.peer_addr().map_err(|_| io::Error::other("standard input is not a socket"))?;
     let empty = OwnedFd::from(File::open("/dev/null")?);
     // SAFETY: takes no pointers; both descriptors are this process's own, which has one thread.
     if unsafe { libc::dup2(empty.as_raw_fd(), libc::STDIN_FILENO) } < 0 {

@@ -1,6 +1,6 @@
 //! A reader of clang's command line.
 //!
-//! It reads as much as our job needs: what is compiled, where to, and which arguments shape the device code.
+//! It reads as much as mneme-cc needs: the sources, the outputs, and the arguments that shape the device code.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use crate::beside;
 
-/// Options whose value is the next argument (clang's `Separate` and `JoinedOrSeparate` ones that compile lines have).
+/// Options whose value is the next argument: those of clang's `Separate` and `JoinedOrSeparate` options that occur on
+/// compile lines.
 const SEPARATE: &[&str] = &[
     "-o",
     "-x",
@@ -106,10 +107,10 @@ const SEPARATE: &[&str] = &[
     "--undefine-macro",
 ];
 
-/// Long names of options that are read here by their short ones; a value follows, after a blank or `=`.
+/// Long names of options that this reader knows by their short ones. A value follows after a blank or `=`.
 const LONG: [(&str, &str); 2] = [("--output", "-o"), ("--language", "-x")];
 
-/// Options that make clang do something else than produce a host object or executable.
+/// Options with which clang does not produce a host object or executable.
 const OTHER_JOBS: &[&str] = &[
     "-E",
     "-S",
@@ -140,12 +141,12 @@ const OTHER_JOBS: &[&str] = &[
 ];
 const OTHER_JOBS_PREFIXES: &[&str] = &["-print-", "--print-", "--help-", "-cuda-device-only"];
 
-/// Options that make clang, or hipcc, compile for the device alone.
+/// Options with which clang or hipcc compiles for the device only.
 const DEVICE_ONLY: &[&str] = &["--cuda-device-only", "--offload-device-only", "--genco"];
-/// Those that have it compile for both again.
+/// Options with which it compiles for host and device again.
 const HOST_AND_DEVICE: &[&str] = &["--cuda-compile-host-device", "--offload-host-device"];
 
-/// Options that say nothing about the device's IR, or say it for the whole command and not for one device compile:
+/// Options without effect on the device's IR, or that concern the whole command and not one device compilation:
 /// dependency files, linking, profiling, optimisation level, the choice of architectures.
 const NOT_FOR_DEVICE: &[&str] = &[
     "-c",
@@ -208,16 +209,16 @@ const NOT_FOR_DEVICE_PREFIXES: &[&str] = &[
     "-fsplit-dwarf-inlining",
 ];
 
-/// What a command line asks for.
+/// The job of a command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClangAction {
-    /// Objects of CUDA or HIP sources.
+    /// Compile CUDA or HIP sources to objects.
     Compile,
-    /// Such sources to an executable or shared library in one command.
+    /// Compile such sources and link an executable or shared library in one command.
     CompileAndLink,
-    /// Such sources to code for the device alone.
+    /// Compile such sources for the device only.
     CompileForDevice,
-    /// Nothing that concerns us.
+    /// Any job without device code of CUDA or HIP sources.
     Other,
 }
 
@@ -229,7 +230,7 @@ pub enum SourceLanguage {
 }
 
 impl SourceLanguage {
-    /// As `-x` takes it.
+    /// The name of the language for `-x`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cuda => "cuda",
@@ -238,11 +239,11 @@ impl SourceLanguage {
     }
 }
 
-/// Who reads a command line: what a source is depends on it.
+/// The program that reads the command line, which decides what counts as a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     Clang,
-    /// hipcc, which passes on to clang what it does not know, and takes CUDA's sources for HIP, C++ ones too on demand.
+    /// hipcc, which passes unknown options on to clang and treats CUDA sources as HIP, and on request C++ sources too.
     Hipcc {
         cxx: bool,
     },
@@ -258,14 +259,14 @@ pub struct DeviceSource<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Item {
     Option(Vec<OsString>),
-    /// With the language that `-x` gave it, if any.
+    /// An input, with the language from `-x` if there is one.
     Input {
         path: OsString,
         language: Option<OsString>,
     },
 }
 
-/// A clang command line, response files expanded.
+/// A clang command line with response files expanded.
 #[derive(Debug)]
 pub struct ClangCommandLine {
     items: Vec<Item>,
@@ -302,7 +303,7 @@ impl ClangCommandLine {
 
     pub fn action(&self) -> ClangAction {
         let device_only = self.is_on(DEVICE_ONLY, HOST_AND_DEVICE);
-        // PTX is code that programs load; the text of AMD's machine code is not.
+        // PTX is code that programs can load; the assembly text of AMD GPUs is not.
         let is_ptx = |word: &str| device_only && !self.has_hip() && word == "-S";
         let other = self.options().any(|words| {
             let word = words[0].to_string_lossy();
@@ -325,14 +326,14 @@ impl ClangCommandLine {
         self.sources().iter().any(|source| source.language == SourceLanguage::Hip)
     }
 
-    /// Sources with device code, in order; standard input is none, it cannot be read twice.
+    /// The sources with device code, in order. Standard input is left out, because it cannot be read twice.
     pub fn sources(&self) -> Vec<DeviceSource<'_>> {
         let language =
             |path, language| Some(DeviceSource { path: Path::new(path), language: self.language(path, language)? });
         self.inputs().filter_map(|(path, given)| language(path, given)).collect()
     }
 
-    /// The language of an input, where it is one with device code.
+    /// The language of an input, if that is one with device code.
     fn language(&self, path: &OsStr, given: Option<&OsStr>) -> Option<SourceLanguage> {
         if path == "-" {
             return None;
@@ -356,7 +357,7 @@ impl ClangCommandLine {
         self.options().any(|words| words[0].as_bytes().starts_with(b"-fopenmp-targets="))
     }
 
-    /// The object that `source` is compiled to under `-c`.
+    /// The object to which `-c` compiles `source`.
     pub fn object_of(&self, source: &Path) -> PathBuf {
         self.output().unwrap_or_else(|| {
             let mut name = source.file_stem().unwrap_or_default().to_owned();
@@ -365,7 +366,7 @@ impl ClangCommandLine {
         })
     }
 
-    /// What `-o` names.
+    /// The value of `-o`.
     pub fn output(&self) -> Option<PathBuf> {
         self.options().filter_map(|words| value(words, "-o")).next_back().map(PathBuf::from)
     }
@@ -374,23 +375,23 @@ impl ClangCommandLine {
         self.is_on(&["-fgpu-rdc", "-fcuda-rdc"], &["-fno-gpu-rdc", "-fno-cuda-rdc"])
     }
 
-    /// Whether clang puts IR of its own into device code.
+    /// Whether clang itself embeds IR into device code.
     pub fn embeds_bitcode(&self) -> bool {
         self.is_on(&["-fembed-bitcode=all", "-fembed-bitcode"], &["-fembed-bitcode=off"])
     }
 
-    /// Whether the last of these options turns on what both are about.
+    /// Whether the last of these options is a positive one.
     fn is_on(&self, positive: &[&str], negative: &[&str]) -> bool {
         let has = |options: &[&str], words: &[OsString]| options.iter().any(|option| words[0] == *option);
         let last = self.options().rfind(|words| has(positive, words) || has(negative, words));
         last.is_some_and(|words| has(positive, words))
     }
 
-    /// The arguments that shape the device code of every source: no inputs, output, language, or anything that would
-    /// write further files.
+    /// The arguments that shape the device code of every source: without inputs, output, language, and options that
+    /// would write further files.
     pub fn device_arguments(&self) -> Vec<OsString> {
         let fast = OsString::from("-ffast-math");
-        // A level says nothing about the IR, but this one about floating point, too; of several the last one holds.
+        // Levels do not affect the IR, except that `-Ofast` also means fast floating point. The last level counts.
         let mut levels = self.options().filter(|words| words[0].as_bytes().starts_with(b"-O"));
         let is_fast = levels.next_back().is_some_and(|words| words[0] == "-Ofast");
         is_fast.then_some(fast).into_iter().chain(self.plain_device_arguments()).collect()
@@ -407,7 +408,7 @@ impl ClangCommandLine {
             .cloned()
     }
 
-    /// `-c` for one of the sources of a compile-and-link command.
+    /// The `-c` command for one of the sources of a compile-and-link command.
     pub fn compile_arguments(&self, source: DeviceSource<'_>, object: &Path) -> Vec<OsString> {
         let linking = |words: &[OsString]| {
             let word = words[0].to_string_lossy();
@@ -417,7 +418,7 @@ impl ClangCommandLine {
                 || ["-shared", "-static", "-pie", "-no-pie", "-rdynamic", "-s", "-r", "-u", "-e", "-rpath"]
                     .contains(&&*word)
         };
-        // What is left for the link alone is no mistake of the user's.
+        // clang must not warn about options that only the link uses.
         let mut arguments = vec![OsString::from("--start-no-unused-arguments")];
         arguments.extend(
             self.options()
@@ -426,8 +427,8 @@ impl ClangCommandLine {
                 .cloned(),
         );
         if self.relocatable() || source.language == SourceLanguage::Hip {
-            // Left alone, clang makes the id from its arguments, and the object's name would be different each time.
-            // Most drivers have an id of their own after the second one, unless they are given the first.
+            // Without an id, clang derives one from its arguments, among which is the object's name, which differs
+            // every time. Most drivers generate another id after `-Xclang -cuid=…` unless they get `-cuid=…` too.
             let id = OsString::from(format!("-cuid={:016x}", self.identity(source.path)));
             arguments.extend([id.clone(), "-Xclang".into(), id]);
         }
@@ -437,7 +438,8 @@ impl ClangCommandLine {
         arguments
     }
 
-    /// Names of what clang writes besides when it compiles one of the sources of a compile-and-link command.
+    /// Options that name the other files that clang writes when it compiles one of the sources of a compile-and-link
+    /// command.
     fn files_beside(&self, source: &Path) -> Vec<OsString> {
         let output = self.output();
         let has = |prefixes: &[&str]| {
@@ -448,21 +450,21 @@ impl ClangCommandLine {
             let (file, target) = (has(&["-MF", "-Wp,-M"]), has(&["-MT", "-MQ"]));
             arguments.extend(beside::dependency_arguments(output.as_deref(), source, "-MQ", file, target));
         }
-        // Of split debugging information and of coverage, which the code names.
+        // For split debugging information and coverage, whose file names are in the code.
         if !has(&["-dumpdir"]) {
             arguments.extend(["-dumpdir".into(), beside::prefix(output.as_deref())]);
         }
         arguments
     }
 
-    /// A hash of what distinguishes the device code of `source` from others of one program.
+    /// A hash that distinguishes the device code of `source` from that of other sources of the program.
     pub fn identity(&self, source: &Path) -> u64 {
         let path = std::path::absolute(source).unwrap_or_else(|_| source.to_owned());
         let start = mneme_core::hash::Hash64::new().part(path.as_os_str().as_bytes());
         self.device_arguments().iter().fold(start, |hash, word| hash.part(word.as_bytes())).finish()
     }
 
-    /// The link of a compile-and-link command, its sources with device code replaced by `objects` (as many, in order).
+    /// The link of a compile-and-link command. `objects` replace the sources with device code, in order.
     pub fn link_arguments(&self, objects: &[PathBuf]) -> Vec<OsString> {
         let mut objects = objects.iter();
         let mut arguments = Vec::new();
@@ -472,7 +474,7 @@ impl ClangCommandLine {
         for item in &self.items {
             match item {
                 Item::Option(words) if is_option(words, "-x") => {}
-                // They are written, and a link that compiles nothing would remove them.
+                // These files have been written, and a link without compilations would remove them.
                 Item::Option(words) if !compiles && OF_COMPILATIONS.iter().any(|option| words[0] == *option) => {}
                 Item::Option(words) => arguments.extend(words.iter().cloned()),
                 Item::Input { path, language } => {
@@ -508,21 +510,21 @@ impl ClangCommandLine {
     }
 }
 
-/// Options with a file about compilations that is written anew.
+/// Options that name a file about compilations, which every command rewrites.
 const OF_COMPILATIONS: [&str; 3] = ["-MJ", "-serialize-diagnostics", "--serialize-diagnostics"];
 
-/// Whether an input is for the linker, by its name.
+/// Whether an input is for the linker, judged by its name.
 pub fn is_linked(path: &OsStr) -> bool {
     let extension = Path::new(path).extension().and_then(OsStr::to_str).unwrap_or_default();
     ["o", "a", "so", "lo", "obj"].contains(&extension) || path.to_string_lossy().contains(".so.")
 }
 
-/// Whether `words` is `option`, with its value joined or separate.
+/// Whether `words` are `option` and its value, joined or separate.
 fn is_option(words: &[OsString], option: &str) -> bool {
     words[0].as_bytes().starts_with(option.as_bytes()) && value(words, option).is_some()
 }
 
-/// The value of `option`, joined or separate. Of clang's options that start with `-o` or `-x` none but these takes a
+/// The value of `option`, joined or separate. Of clang's options that begin with `-o` or `-x`, only these two take a
 /// joined value on compile lines with device code.
 fn value(words: &[OsString], option: &str) -> Option<OsString> {
     if words[0] == option {
@@ -531,7 +533,7 @@ fn value(words: &[OsString], option: &str) -> Option<OsString> {
     words[0].as_bytes().strip_prefix(option.as_bytes()).map(|value| OsStr::from_bytes(value).to_owned())
 }
 
-/// A word by its short name, with a value that is joined to a long one behind it.
+/// Splits a long option with a joined value into its short name and the value.
 fn shortened(word: OsString) -> Vec<OsString> {
     let Some((long, short)) = LONG.iter().find(|(long, _)| word.as_bytes().starts_with(long.as_bytes())) else {
         return vec![word];
@@ -543,9 +545,9 @@ fn shortened(word: OsString) -> Vec<OsString> {
     }
 }
 
-/// Replaces `@file` by the arguments in it, as clang does.
+/// Replaces `@file` by the arguments in the file, as clang does.
 fn expand(arguments: &[OsString], depth: usize) -> Vec<OsString> {
-    /// Response files may name others; clang has the same guard against cycles.
+    /// Response files may name others. clang also limits the depth, against cycles.
     const DEEPEST: usize = 16;
     let mut words = Vec::new();
     for argument in arguments {

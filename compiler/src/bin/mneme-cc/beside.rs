@@ -1,14 +1,14 @@
-//! Files that compilers write beside the object or program that they are asked for.
+//! Files that compilers write beside the object or program.
 //!
-//! A command that compiles and links is carried out as several, whose objects are temporary. What lies beside them has
-//! to get the names, and come to lie in the folders, that one command would have chosen.
+//! mneme-cc runs a compile-and-link command as several commands with temporary objects. The files beside these objects
+//! get the names and folders that a single command would have chosen.
 
 use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
-/// The dependency file of a command that compiles and links, as clang and nvcc name it, and what it is a rule for:
-/// the program, or where none is named the source with other extensions. `target` is the option that names the latter.
+/// The arguments for the dependency file of a compile-and-link command, as clang and nvcc name it. Its rule is for the
+/// program or, if `-o` is missing, for the source with other extensions, which the option `target` names.
 pub fn dependency_arguments(
     output: Option<&Path>,
     source: &Path,
@@ -31,18 +31,18 @@ pub fn dependency_arguments(
     arguments
 }
 
-/// What clang puts before the names of files that it writes beside a program: `-dumpdir`'s value.
+/// The prefix that clang gives the files beside a program: the value of `-dumpdir`.
 pub fn prefix(output: Option<&Path>) -> OsString {
     let mut prefix = output.map_or_else(|| "a".into(), |output| output.as_os_str().to_owned());
     prefix.push("-");
     prefix
 }
 
-/// Moves what lies in `from` besides `object` to the folder of the program `output`; records of optimisations to the
-/// working folder, as clang does. The first file that cannot be moved is the error's.
+/// Moves the files in `from`, except `object`, to the folder of the program `output`. Records of optimisations go to
+/// the working folder, as with clang.
 ///
 /// # Errors
-/// What the system says, with the file's name.
+/// The first file that cannot be moved, with the system's message.
 pub fn move_others(from: &Path, object: &Path, output: Option<&Path>) -> io::Result<()> {
     let here = Path::new(".");
     for entry in std::fs::read_dir(from)? {

@@ -1,4 +1,4 @@
-//! The questions about device code to the builder of the LLVM that wrote it.
+//! Asks the builder of the right LLVM version about device code.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use mneme_core::compile_options::CompileOptions;
 use mneme_core::image::ir_section::IrTable;
 use serde::de::DeserializeOwned;
 
-/// No compilation takes longer.
+/// A limit that no compilation reaches.
 const LIMIT: Duration = Duration::from_secs(3600);
 
 /// The table of a module for the section `.mneme.ir`.
 ///
 /// # Errors
-/// A sentence on the builder or the module.
+/// A sentence about the builder or the module.
 pub fn describe(bitcode: &[u8], origin: UnitOrigin) -> anyhow::Result<IrTable> {
     ask(&[bitcode], Question::Describe { origin }, bitcode).map(|(table, _)| table)
 }
 
-/// The module with its kernels and variables under those of `names` that demangle to the same, and the kernels that
-/// have none, demangled.
+/// Renames the module's kernels and variables to those of `names` that demangle to the same. Returns also the kernels
+/// without such a name, demangled.
 ///
 /// # Errors
 /// As [`describe`].
@@ -29,7 +29,7 @@ pub fn rename(bitcode: &[u8], names: Vec<String>) -> anyhow::Result<(Vec<u8>, Ve
     Ok((renamed, missing))
 }
 
-/// One object for the CPU device of all kernels of `modules`.
+/// Compiles all kernels of `modules` into one object for the CPU device.
 ///
 /// # Errors
 /// As [`describe`].

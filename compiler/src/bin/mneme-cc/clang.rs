@@ -1,10 +1,10 @@
 //! Runs clang or hipcc, then compiles the device code again to IR.
 //!
-//! The user's command runs first; then the device code is compiled once more for each architecture.
+//! The user's command runs first. Then the device code is compiled once more for each architecture.
 //!
-//! Architectures and compilation-unit ids are not guessed from the command line: clang logs the compilations that it
-//! runs (`CC_PRINT_OPTIONS`), and the log tells them as they were. The id matters because under `-fgpu-rdc` it is part
-//! of the names of static variables and kernels, and it depends on the exact arguments.
+//! mneme-cc does not guess architectures and compilation-unit ids from the command line. clang logs the compilations
+//! that it runs (`CC_PRINT_OPTIONS`), and the log contains both. The id matters because under `-fgpu-rdc` it is part of
+//! the names of static variables and kernels, and it depends on the exact arguments.
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -23,7 +23,7 @@ use crate::{beside, device_only, elf, family};
 pub fn run(compiler: &Path, arguments: &[OsString], dialect: Dialect) -> anyhow::Result<u8> {
     let line = ClangCommandLine::parse(arguments, dialect);
     let is_hipcc = dialect != Dialect::Clang;
-    // hipcc links, too, with the clang that it finds.
+    // hipcc also links with the clang that it finds.
     let driver = if line.has_hip() || is_hipcc {
         Driver::of_hip(compiler, arguments, is_hipcc)?
     } else {
@@ -52,12 +52,13 @@ pub fn run(compiler: &Path, arguments: &[OsString], dialect: Dialect) -> anyhow:
     }
 }
 
-/// Whether these are arguments by which clang or hipcc makes device code.
+/// Whether clang or hipcc makes device code with these arguments.
 pub fn makes_device_code(arguments: &[OsString], dialect: Dialect) -> bool {
     ClangCommandLine::parse(arguments, dialect).action() != ClangAction::Other
 }
 
-/// Objects with IR, and a link of them. Where one of the steps fails, the command as it is has its own words and way.
+/// Compiles to objects with IR and links them. If one of the steps fails, the user's command runs unchanged, so its own
+/// messages and status appear.
 fn compile_and_link(user: &User, arguments: &[OsString]) -> anyhow::Result<u8> {
     let Err(reason) = compile_then_link(user) else { return Ok(0) };
     let status = run_compiler(user, user.driver.command().args(arguments))?;
@@ -71,7 +72,7 @@ fn compile_and_link(user: &User, arguments: &[OsString]) -> anyhow::Result<u8> {
 fn compile_then_link(user: &User) -> anyhow::Result<()> {
     let User { driver, line, is_hipcc } = user;
     let folder = tempfile::Builder::new().prefix("mneme-cc-").tempdir().context("no temporary folder can be made")?;
-    // What it says is shown later, and it cannot see where.
+    // The output is captured and shown later, so the compiler does not see the terminal.
     let colours = std::io::stderr().is_terminal().then_some("-fdiagnostics-color=always");
     let mut objects = Vec::new();
     let mut is_packaged = false;
@@ -84,21 +85,21 @@ fn compile_then_link(user: &User) -> anyhow::Result<()> {
         let mut command = driver.command();
         command.args(colours).args(line.compile_arguments(source, &object));
         let log = logged(&mut command, process::step)?.1;
-        // Of -save-temps=obj and -fsave-optimization-record.
+        // The files of -save-temps=obj and -fsave-optimization-record.
         beside::move_others(&folder, &object, line.output().as_deref()).context("what clang wrote cannot be kept")?;
         is_packaged |= log.packaged;
         embed(user, source, &object, &log);
         objects.push(object);
     }
     let mut arguments = line.link_arguments(&objects);
-    // Options of the compilation mean nothing to this link, and clang would say so.
+    // clang would warn about options of the compilation, which this link does not use.
     arguments.push("-Qunused-arguments".into());
     if is_packaged {
         arguments.push("--offload-link".into());
     } else if line.has_hip() && line.relocatable() && !is_hipcc {
         arguments.push("--hip-link".into());
     }
-    // clang links HIP's runtime where it sees HIP sources, and here it sees objects.
+    // clang links HIP's runtime if it sees HIP sources, but here it sees objects.
     arguments.extend(driver.runtime.iter().cloned());
     process::step(driver.command().args(colours).args(&arguments))
 }
@@ -108,7 +109,7 @@ fn compile(user: &User, arguments: &[OsString]) -> anyhow::Result<(u8, Log)> {
     logged(user.driver.command().args(arguments), |command| run_compiler(user, command))
 }
 
-/// Runs a command in a way of its own, with clang's log of what it does.
+/// Runs a command with `run` and returns clang's log of it.
 fn logged<T>(command: &mut Command, run: impl FnOnce(&mut Command) -> anyhow::Result<T>) -> anyhow::Result<(T, Log)> {
     let log = tempfile::Builder::new().prefix("mneme-cc-").tempfile().context("no temporary file can be made")?;
     let outcome = run(command.env("CC_PRINT_OPTIONS", "1").env("CC_PRINT_OPTIONS_FILE", log.path()))?;
@@ -116,14 +117,14 @@ fn logged<T>(command: &mut Command, run: impl FnOnce(&mut Command) -> anyhow::Re
     Ok((outcome, Log::parse(&String::from_utf8_lossy(&text))))
 }
 
-/// The compiler's status; that of a shell where there is no such compiler.
+/// Runs the compiler and returns its status, or that of a shell if it does not exist.
 fn run_compiler(user: &User, command: &mut Command) -> anyhow::Result<u8> {
     Ok(command.status().map_or_else(|error| family::not_run(&user.driver.program, &error), code))
 }
 
 /// Adds the IR of `source` to `object`. A program without IR still runs, so failures are warnings.
 fn embed(user: &User, source: DeviceSource<'_>, object: &Path, log: &Log) {
-    // Packaged and relocatable code becomes an image when it is linked.
+    // Packaged and relocatable code becomes an image only when it is linked.
     let is_image = !log.packaged && !user.line.relocatable();
     let images = is_image.then(|| elf::images(object).ok()).flatten().unwrap_or_default();
     let records: Vec<u8> = records(user, source, log, &images).into_iter().flat_map(|record| record.bytes).collect();

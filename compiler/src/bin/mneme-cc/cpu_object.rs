@@ -1,6 +1,6 @@
-//! The option `--mneme-cpu-object`, by which the CPU device has code compiled.
+//! The option `--mneme-cpu-object`, with which the CPU device has code compiled.
 //!
-//! docs/how-it-works/cpu-device.md describes it.
+//! See docs/reference/cpu-code-objects.md.
 
 use std::ffi::OsString;
 use std::io::{Read, Write};
@@ -9,7 +9,8 @@ use anyhow::{Context, bail};
 
 use crate::builder;
 
-/// Bitcode modules on standard input, each after its length as a little-endian u64; the object on standard output.
+/// Reads bitcode modules from standard input, each after its length as a little-endian u64. Writes the object to
+/// standard output.
 pub fn run(arguments: &[OsString]) -> anyhow::Result<u8> {
     match build(arguments) {
         Ok(object) => {
@@ -31,13 +32,13 @@ fn build(arguments: &[OsString]) -> anyhow::Result<Vec<u8>> {
         match &*option {
             "--passes" => passes = Some(value),
             "--arch" => arch = value,
-            "--compiled" => compiled = Some(serde_json::from_str(&value).context("--compiled has no such options")?),
+            "--compiled" => compiled = Some(serde_json::from_str(&value).context("--compiled takes JSON")?),
             _ => bail!("--mneme-cpu-object takes --passes, --arch and --compiled, not {option}"),
         }
     }
     let mut input = Vec::new();
     std::io::stdin().read_to_end(&mut input).context("standard input cannot be read")?;
-    let modules = split(&input).context("standard input is no sequence of bitcode modules with their lengths")?;
+    let modules = split(&input).context("standard input must be a sequence of bitcode modules with their lengths")?;
     let modules: Vec<Vec<u8>> = modules.into_iter().map(<[u8]>::to_vec).collect();
     builder::cpu_object(&modules, arch, compiled, passes)
 }

@@ -1,8 +1,8 @@
-//! Code that clang compiles for the device alone, as programs load from a file (`hipModuleLoad`).
+//! Code that clang compiles for the device only, which programs load from a file (`hipModuleLoad`).
 //!
-//! There is no object of the host's that could hold its IR, so a code object for an AMD GPU gets the section itself. It
-//! is not loaded with the code, as debugging information is not. A bundle of code objects is made anew by the command
-//! with which clang has made it.
+//! No host object can contain its IR, so a code object for an AMD GPU gets the section itself. Like debugging
+//! information, the section is not loaded with the code. A bundle of code objects is rebuilt with the command with
+//! which clang has made it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -18,10 +18,10 @@ use crate::log::{Log, Made};
 use crate::process::warn;
 use crate::records::{Record, User, records};
 
-/// What can be done for code that gets no IR.
-pub const REMEDY: &str = "its kernels are recorded from IR where MNEME_IR_PATH names a file of it";
+/// The remedy for code that gets no IR.
+pub const REMEDY: &str = "to record its kernels from IR, name a file with the IR in MNEME_IR_PATH";
 
-/// Adds the IR of each source to the code that was made of it, or says why it gets none.
+/// Adds the IR of each source to the code made from it, or warns with the reason.
 pub fn embed(user: &User, log: &Log) {
     for source in user.line.sources() {
         if let Err(reason) = embed_one(user, source, log) {
@@ -32,7 +32,7 @@ pub fn embed(user: &User, log: &Log) {
 
 fn embed_one(user: &User, source: DeviceSource<'_>, log: &Log) -> anyhow::Result<()> {
     if source.language == SourceLanguage::Cuda {
-        // What clang embeds itself is found in the code.
+        // mneme finds IR that clang itself embeds.
         ensure!(
             user.line.embeds_bitcode(),
             "it is code for NVIDIA's GPUs alone, into which only clang's -fembed-bitcode=all puts IR"
@@ -47,7 +47,7 @@ fn embed_one(user: &User, source: DeviceSource<'_>, log: &Log) -> anyhow::Result
         compilation.source == source.path && !inputs.contains(&&made.output) && made.output.is_file()
     });
     let own: Vec<_> = own.collect();
-    ensure!(!own.is_empty(), "clang does not say where the code for the device alone is");
+    ensure!(!own.is_empty(), "clang's log does not name the file of the device code");
     let records = records(user, source, log, &[]);
     for (made, compilation) in own {
         let added = if made.is_bundle() {
@@ -63,11 +63,11 @@ fn embed_one(user: &User, source: DeviceSource<'_>, log: &Log) -> anyhow::Result
 
 fn add_to_bundle(made: &Made, records: &[Record]) -> anyhow::Result<()> {
     let bytes = fs::read(&made.output)?;
-    let plain = bundle::plain(&bytes).context("it is no offload bundle that can be read")?;
+    let plain = bundle::plain(&bytes).context("it is not a readable offload bundle")?;
     let entries = bundle::entries(&plain);
-    ensure!(entries.len() == made.inputs.len(), "it has other entries than clang says");
+    ensure!(entries.len() == made.inputs.len(), "its entries differ from those in clang's log");
     let has = |record: &Record| entries.iter().any(|entry| entry.processor() == record.target);
-    ensure!(records.iter().all(has), "it has other processors than clang says");
+    ensure!(records.iter().all(has), "its processors differ from those in clang's log");
     let folder = tempfile::Builder::new().prefix("mneme-cc-").tempdir().context("no temporary folder can be made")?;
     let mut parts = Vec::new();
     for (index, entry) in entries.iter().enumerate() {

@@ -1,10 +1,11 @@
-//! Adding section `.mneme.ir` to an ELF object, and changing nothing else in it.
+//! Adds section `.mneme.ir` to an ELF object and changes nothing else in it.
 //!
-//! In an object for the host the section is `SHF_ALLOC`, because `llvm-strip` drops sections that are not, and
-//! `SHF_GNU_RETAIN`, because `--gc-sections` drops sections that nothing refers to. objcopy cannot set the latter. In a
-//! code object, which is linked already, it is neither, and in no segment: loaders of code have nothing to do with it.
-//! Layout: the file as it was, the section's data, the section name table with one name more, the section header table
-//! with one row more (System V ABI, chapter 4).
+//! In a host object the section is `SHF_ALLOC`, because `llvm-strip` drops sections that are not, and `SHF_GNU_RETAIN`,
+//! because `--gc-sections` drops sections without references. objcopy cannot set the latter. In a code object, which is
+//! already linked, the section has neither flag and is in no segment, because loaders do not need it.
+//!
+//! Layout: the file as before, the section's data, the section name table with one more name, the section header table
+//! with one more row (System V ABI, chapter 4).
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +17,7 @@ use mneme_core::image::elf::section;
 use mneme_core::image::ir_section::SECTION;
 use mneme_core::image::sum;
 
-/// The sections in which compilers for CUDA and for HIP put the image of a unit that is not linked with others.
+/// The sections in which compilers for CUDA and HIP put the image of a unit that is not linked with others.
 const IMAGES: [&str; 2] = [".nv_fatbin", ".hip_fatbin"];
 const HEADER: usize = 64;
 const ROW: usize = 64;
@@ -26,34 +27,34 @@ const SHF_GNU_RETAIN: u64 = 1 << 21;
 const EI_OSABI: usize = 7;
 const ELFOSABI_NONE: u8 = 0;
 const ELFOSABI_GNU: u8 = 3;
-/// From this many sections on, the ELF header's count is 0 and row 0 has it.
+/// From this number of sections on, the count in the ELF header is 0, and row 0 has it.
 const SHN_LORESERVE: u64 = 0xff00;
 const SHN_XINDEX: u64 = 0xffff;
 
-/// Adds the section with content `data` to the object at `path`, which is replaced in one step.
+/// Adds the section with content `data` to the object at `path`, which is replaced atomically.
 pub fn append(path: &Path, data: &[u8]) -> anyhow::Result<()> {
     let metadata = fs::metadata(path)?;
     if !metadata.is_file() {
-        // A configure script's /dev/null.
+        // A configure script may compile to /dev/null.
         return Ok(());
     }
     let object = fs::read(path)?;
     replace(path, &with_section(&object, data)?)
 }
 
-/// Replaces a file in one step, its permissions kept.
+/// Replaces a file atomically and keeps its permissions.
 pub fn replace(path: &Path, contents: &[u8]) -> anyhow::Result<()> {
     files::replace(path, contents, FileAccess::Kept).with_context(|| format!("{} cannot be replaced", path.display()))
 }
 
-/// The sums of the device images in the object at `path`.
+/// The checksums of the device images in the object at `path`.
 pub fn images(path: &Path) -> anyhow::Result<Vec<u64>> {
     let object = fs::read(path)?;
     let sections = IMAGES.iter().filter_map(|name| section(&object, name));
     Ok(sections.flat_map(sum::of_image_and_parts).collect())
 }
 
-/// `object` with section [`SECTION`] added.
+/// Returns `object` with section [`SECTION`] added.
 pub fn with_section(object: &[u8], data: &[u8]) -> anyhow::Result<Vec<u8>> {
     ensure!(
         object.len() >= HEADER && object.starts_with(b"\x7fELF\x02\x01"),
@@ -87,7 +88,7 @@ pub fn with_section(object: &[u8], data: &[u8]) -> anyhow::Result<Vec<u8>> {
         }
     }
 
-    // A table at the very end, where compilers put it, is replaced and not left behind.
+    // Compilers put the table at the very end. Then it is replaced, otherwise left in place.
     let mut whole = if table_end == object.len() { object[..table_offset].to_vec() } else { object.to_vec() };
     whole.resize(whole.len().next_multiple_of(8), 0);
     let data_offset = whole.len() as u64;
@@ -119,7 +120,7 @@ pub fn with_section(object: &[u8], data: &[u8]) -> anyhow::Result<Vec<u8>> {
     put(&mut whole, 0x28, &table_offset.to_le_bytes());
     put(&mut whole, 0x3c, &short_count.to_le_bytes());
     if whole[EI_OSABI] == ELFOSABI_NONE {
-        // SHF_GNU_RETAIN means what it says only under this ABI.
+        // SHF_GNU_RETAIN has its meaning only under this ABI.
         whole[EI_OSABI] = ELFOSABI_GNU;
     }
     Ok(whole)
@@ -228,7 +229,7 @@ mod tests {
         let mut many = plain.clone();
         let offset = number(&plain, 0x28, 8).unwrap() as usize;
         let have = number(&plain, 0x3c, 2).unwrap() as usize;
-        // Rows of empty sections, up to the last count that fits the header.
+        // Rows of empty sections, up to the largest count that fits into the header.
         let total = SHN_LORESERVE as usize - 1;
         many.resize(offset + total * ROW, 0);
         assert!(have < total);

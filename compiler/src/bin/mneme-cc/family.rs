@@ -1,26 +1,27 @@
-//! The family of the compiler that a command line is for.
+//! The family of the compiler on a command line.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-/// Compilers that share a command-line syntax and a way to get at device IR.
+/// Compilers that share a command-line syntax and a way to get device IR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompilerFamily {
     Clang,
     Nvcc,
-    /// AMD's front for clang, or for nvcc.
+    /// AMD's front end for clang, or for nvcc.
     Hipcc,
-    /// Compilers without device code: nothing to do for them.
+    /// Compilers without device code, for which mneme-cc has nothing to do.
     Host,
-    /// What is put before a compiler, as we are: caches, and those that have other machines compile.
+    /// Programs in front of a compiler, like mneme-cc itself: caches and distributed compilers.
     Launcher,
     Unknown,
 }
 
 impl CompilerFamily {
-    /// By the program's name, version suffixes and target prefixes aside ("clang++-19", "x86_64-linux-gnu-g++").
+    /// The family by the program's name, without version suffixes and target prefixes ("clang++-19",
+    /// "x86_64-linux-gnu-g++").
     pub fn of(compiler: &Path) -> Self {
         let name = compiler.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.').trim_end_matches('-');
@@ -35,18 +36,18 @@ impl CompilerFamily {
     }
 }
 
-/// Becomes the compiler.
+/// Replaces this process by the compiler.
 pub fn pass_through(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
     become_it(Command::new(compiler).args(arguments), compiler)
 }
 
-/// Becomes a command that runs the compiler.
+/// Replaces this process by a command that runs the compiler.
 pub fn become_it(command: &mut Command, compiler: &Path) -> anyhow::Result<u8> {
     let error = command.exec();
     Ok(not_run(compiler, &error))
 }
 
-/// Says that a compiler cannot be run; the status of a shell for such a command.
+/// Reports that a compiler cannot be run. Returns the status of a shell for such a command.
 pub fn not_run(compiler: &Path, error: &std::io::Error) -> u8 {
     mneme_core::remark!("mneme-cc: {} cannot be run: {error}", compiler.display());
     if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 }

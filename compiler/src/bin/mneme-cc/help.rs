@@ -1,4 +1,4 @@
-//! The text of `mneme-cc --help`, and the command that its man page is made from.
+//! The text of `mneme-cc --help`, and the command from which its man page is made.
 
 use clap::{Arg, ArgAction, Command};
 
@@ -7,27 +7,35 @@ mneme-cc - makes CUDA and HIP programs recordable: adds the LLVM IR of kernels t
 
 Usage:
   mneme-cc COMPILER [ARGUMENTS…]   run COMPILER and add IR to the objects it writes
-  mneme-clang [ARGUMENTS…]         the same as a compiler wrapper around clang
-  mneme-clang++ [ARGUMENTS…]       … around clang++
+  mneme-clang [ARGUMENTS…]         the same, as a wrapper around clang
+  mneme-clang++ [ARGUMENTS…]       the same, as a wrapper around clang++
 
-The object is what the compiler makes of the same command line, with one more section, .mneme.ir: for each GPU
-architecture the unit's LLVM bitcode, before any optimisation, and a table of its symbols. The section survives linking
-(--gc-sections too), static archives, strip and llvm-strip. Messages and exit status are the compiler's own. Command
-lines that compile no CUDA or HIP code (C++ sources, links, -E, -S, --version) are handed to the compiler unchanged.
+mneme-cc runs your command line unchanged, then adds one section, .mneme.ir, to
+the object. For each GPU architecture, the section contains the unit's LLVM
+bitcode before any optimisation, and a table of its symbols. The section
+survives linking (even with --gc-sections), static archives, strip and
+llvm-strip. Messages and exit status are the compiler's own. Command lines that
+compile no CUDA or HIP code (C++ sources, links, -E, -S, --version) only run the
+compiler.
 
-Code for the device alone (--genco, --offload-device-only): code objects for AMD GPUs get the section themselves. Other
-such code (PTX, cubins, relocatable code) gets none, with one warning; MNEME_IR_PATH names IR in files when it is
-recorded.
+Code for the device only (--genco, --offload-device-only): code objects for AMD
+GPUs get the section themselves. PTX, cubins and relocatable code get none, and
+mneme-cc warns once; to record such code from IR, name files with the IR in
+MNEME_IR_PATH.
 
-Compilers: clang and amdclang (17 or later; a builder of the same version of LLVM, or a newer one, has to be installed:
---version lists them), hipcc, and nvcc, whose objects get IR that clang makes of the same source and options; what clang
-cannot compile stays as nvcc made it, with one warning, and replays from its machine code. Others run unchanged, as does
-hipcc where HIP_PLATFORM has it run nvcc. COMPILER may be a launcher (ccache, sccache, distcc) with a compiler behind
-it: device code is compiled without the launcher, everything else with it.
+Compilers: clang and amdclang from version 17 on, hipcc, and nvcc. A builder for
+clang's version of LLVM, or for a newer one, has to be installed; --version
+lists the builders. For nvcc, clang makes the IR from the same source and
+options. If it cannot, mneme-cc warns once, and the kernels replay from nvcc's
+machine code. Other compilers run unchanged, and so does hipcc if HIP_PLATFORM
+makes it run nvcc. COMPILER may be a launcher (ccache, sccache, distcc) with a
+compiler behind it: device code is compiled without the launcher, everything
+else with it.
 
-HIP: where clang does not find AMD's device libraries, it is told of the distribution's (HIP_DEVICE_LIB_PATH). Where
-hipcc's own clang is missing or older than 17, hipcc is given clang 19 (HIP_CLANG_PATH). Both only where they are not
-set.
+HIP: if clang does not find AMD's device libraries, mneme-cc sets
+HIP_DEVICE_LIB_PATH to the distribution's. If hipcc's own clang is missing or
+older than 17, mneme-cc sets HIP_CLANG_PATH to clang 19. Your own settings of
+these variables take precedence.
 
 Examples:
   mneme-cc clang++ -x cuda --cuda-gpu-arch=sm_90 -O3 -c kernels.cu -o kernels.o
@@ -44,12 +52,13 @@ Options (in place of a compiler):
   --version, -V    print the version of mneme-cc, and those of LLVM whose builders are installed
 
 Environment:
-  MNEME_CLANG      the clang that the wrappers run, that makes nvcc's IR, and that hipcc is given where its own will not
-                   do: a program, or a folder that holds it (default: clang-19, clang or another version on PATH, then
+  MNEME_CLANG      the clang for the wrappers, for nvcc's IR, and for hipcc if its
+                   own clang is missing or too old: a program, or a folder with
+                   one (default: clang-19, clang or another version on PATH, then
                    /usr/lib/llvm-19/bin)
 ";
 
-/// The same for a man page. What a compiler is given, no parser of ours reads.
+/// The command for the man page. mneme-cc does not parse the compiler's arguments.
 pub fn command() -> Command {
     let (title, rest) = TEXT.split_once("\n\n").expect("a title and paragraphs");
     let (usage, rest) = rest.split_once("\n\n").expect("usage and paragraphs");
@@ -62,12 +71,12 @@ pub fn command() -> Command {
         .about(does)
         .long_about(format!("{about}\n\n{}", without_columns(usage)))
         .override_usage("mneme-cc COMPILER [ARGUMENTS...]")
-        .arg(Arg::new("COMPILER").help("The compiler to run, as it is called").required(true))
+        .arg(Arg::new("COMPILER").help("The compiler to run").required(true))
         .arg(Arg::new("ARGUMENTS").help("Its arguments").action(ArgAction::Append))
         .after_long_help(format!("Environment:\n{}\n\nExamples:\n{examples}", without_columns(environment)))
 }
 
-/// A table of two columns as lines that a page can fill: a name, a colon, and what it is.
+/// Converts a table of two columns to lines that a man page can fill: a name, a colon, and the description.
 fn without_columns(table: &str) -> String {
     let mut lines = Vec::<String>::new();
     for line in table.lines() {

@@ -1,8 +1,8 @@
 //! The parts of ROCm on this machine that a compiler does not find by itself.
 //!
-//! Distributions have ROCm's parts in folders of their own: Debian's clang 19 does not know where Debian's device
-//! libraries are, and Debian's hipcc runs clang 15 by a name with its version in it. Both read the environment, which
-//! reaches the compiler whoever starts it and leaves the command line as the user wrote it.
+//! Distributions install ROCm's parts in separate folders. Debian's clang 19 does not find Debian's device libraries,
+//! and Debian's hipcc runs clang 15 by a name with its version in it. Both read the environment, which reaches the
+//! compiler however it is started, and leaves the command line unchanged.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -15,43 +15,43 @@ use tempfile::TempDir;
 use crate::process::{code, quoted};
 use crate::{ACTIVE, family, wrapper};
 
-/// Where hipcc looks for clang.
+/// The variable with the folder in which hipcc looks for clang.
 const CLANG_FOLDER: &str = "HIP_CLANG_PATH";
-/// Where clang looks for the device libraries first.
+/// The variable with the folder in which clang looks for the device libraries first.
 const LIBRARIES: &str = "HIP_DEVICE_LIB_PATH";
-/// The names that hipcc has for its clang; that of a distribution has the version in it.
+/// The names by which hipcc calls its clang. Distributions append the version.
 const CLANG_NAMES: [&str; 2] = ["clang++", "clang"];
 const CLANG_SUFFIXES: std::ops::RangeInclusive<u32> = 14..=22;
 
-/// A compiler as we start it: the program, and what its environment has besides ours.
+/// A compiler with additions to its environment.
 #[derive(Debug)]
 pub struct Driver {
     pub program: PathBuf,
     environment: Vec<(&'static str, OsString)>,
-    /// The link options by which clang adds HIP's runtime to a link of HIP sources.
+    /// The link options with which clang adds HIP's runtime to a link of HIP sources.
     pub runtime: Vec<OsString>,
-    /// The folder with the names under which hipcc finds a clang.
+    /// The folder with the names by which hipcc finds a clang.
     names: Option<TempDir>,
 }
 
 impl Driver {
-    /// For a command line without HIP sources.
+    /// The driver for a command line without HIP sources.
     pub fn plain(program: &Path) -> Self {
         Self { program: program.to_owned(), environment: Vec::new(), runtime: Vec::new(), names: None }
     }
 
-    /// For a command line with HIP sources.
+    /// The driver for a command line with HIP sources.
     pub fn of_hip(program: &Path, arguments: &[OsString], is_hipcc: bool) -> anyhow::Result<Self> {
         let mut driver = Self::plain(program);
         let mut said = driver.ask(arguments);
-        // Debian 12's own clang, of version 15, writes no version of the code object into the IR, and a replay would
-        // choose another. One that is newer than our LLVM is left to hipcc, too: its headers and device libraries are
-        // not for ours, and a program without IR is better than none.
+        // Debian 12's clang 15 writes no code object version into the IR, so a replay would choose another one. A clang
+        // that is newer than Mneme's LLVM is kept: its headers and device libraries do not fit an older clang, and a
+        // program without IR is better than none.
         if is_hipcc
             && std::env::var_os(CLANG_FOLDER).is_none()
             && major(&said).is_none_or(|version| version < wrapper::OLDEST_CLANG)
         {
-            // Where there is no clang, hipcc says itself what it misses.
+            // Without a clang, hipcc itself reports what it lacks.
             if let Some(clang) = wrapper::find("++") {
                 driver.choose(&clang)?;
                 said = driver.ask(arguments);
@@ -66,14 +66,15 @@ impl Driver {
         Ok(driver)
     }
 
-    /// The compiler, which leaves its job to no other wrapper of ours.
+    /// The compiler's command. It marks the job as done, so another mneme-cc in front of the compiler does not repeat
+    /// it.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.env(ACTIVE, "1").envs(self.environment.iter().map(|(name, value)| (name, value)));
         command
     }
 
-    /// Runs the compiler for a job that is none of ours.
+    /// Runs the compiler for a job without IR.
     pub fn pass_through(&self, arguments: &[OsString]) -> anyhow::Result<u8> {
         let mut command = self.command();
         command.args(arguments);
@@ -84,13 +85,13 @@ impl Driver {
         Ok(code(status))
     }
 
-    /// What clang says that it is, would do, and misses.
+    /// Asks clang for its version, its commands, and its errors.
     fn ask(&self, arguments: &[OsString]) -> String {
         let run = self.command().args(arguments).arg("-###").stdin(Stdio::null()).output();
         run.map(|output| String::from_utf8_lossy(&output.stderr).into_owned()).unwrap_or_default()
     }
 
-    /// Has hipcc run `clang`: it looks in a folder for the name of its version's clang, and beside that folder for
+    /// Makes hipcc run `clang`: hipcc looks in a folder for the name of its version's clang, and beside that folder for
     /// clang's own libraries.
     fn choose(&mut self, clang: &Path) -> anyhow::Result<()> {
         let clang = std::fs::canonicalize(clang).unwrap_or_else(|_| clang.to_owned());
@@ -122,13 +123,13 @@ impl Driver {
     }
 }
 
-/// 15 of "Debian clang version 15.0.6", wherever it stands.
+/// The major version in clang's output: 15 for "Debian clang version 15.0.6".
 fn major(text: &str) -> Option<u32> {
     let (_, version) = text.split_once("clang version ")?;
     version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// The options in clang's link command that stand for HIP's runtime: where it is, and its name.
+/// The options in clang's link command that add HIP's runtime: its folder and its name.
 fn runtime(said: &str) -> Vec<OsString> {
     let Some(words) = said.lines().map(quoted).rfind(|words| words.iter().any(|word| word == RUNTIME)) else {
         return Vec::new();
@@ -149,12 +150,12 @@ fn runtime(said: &str) -> Vec<OsString> {
 
 const RUNTIME: &str = "-lamdhip64";
 
-/// Whether hipcc runs another compiler than clang, as the environment says.
+/// Whether the environment makes hipcc run a compiler other than clang.
 pub fn is_for_nvidia() -> bool {
     std::env::var_os("HIP_PLATFORM").is_some_and(|platform| ["nvidia", "nvcc"].iter().any(|name| platform == *name))
 }
 
-/// Whether hipcc takes C++ sources for HIP.
+/// Whether hipcc treats C++ sources as HIP.
 pub fn takes_cxx() -> bool {
     std::env::var_os("HIP_COMPILE_CXX_AS_HIP").as_deref() != Some(OsStr::new("0"))
 }

@@ -12,18 +12,18 @@ use crate::process::quoted;
 const INPUT: &str = "-input=";
 const OUTPUT: &str = "-output=";
 
-/// A command of clang's that made code objects, or a bundle of them.
+/// A command by clang that made code objects, or a bundle of them.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Made {
     pub words: Vec<String>,
     pub inputs: Vec<PathBuf>,
     pub output: PathBuf,
-    /// How many compilations clang had logged before it.
+    /// The number of compilations in the log before it.
     pub after: usize,
 }
 
 impl Made {
-    /// By the words of a logged command; `None` for one that makes neither.
+    /// Reads the words of a logged command; `None` if it makes neither.
     pub fn by(words: &[String], after: usize) -> Option<Self> {
         let program = Path::new(words.first()?).file_name()?.to_str()?;
         let values =
@@ -40,7 +40,7 @@ impl Made {
         !self.inputs.is_empty()
     }
 
-    /// The same command's arguments, with other files.
+    /// The same command's arguments with other files.
     pub fn words_with(&self, inputs: &[PathBuf], output: &Path) -> Vec<OsString> {
         let mut inputs = inputs.iter();
         let file = |option: &str, path: &Path| [OsStr::new(option), path.as_os_str()].into_iter().collect::<OsString>();
@@ -59,21 +59,21 @@ pub struct DeviceCompilation {
     pub source: PathBuf,
     /// "sm_90", or an AMD processor without its features.
     pub arch: String,
-    /// What `--offload-arch` is given for it: the processor with the features that are part of its name.
+    /// The value of `--offload-arch` for it: the processor with the features that are part of its name.
     pub target: String,
     pub cuid: Option<String>,
     pub options: CompileOptions,
 }
 
-/// What packs device code for a link, by the names that it has before and from LLVM 22 on.
+/// The programs that pack device code for a link, by their names until LLVM 21 and from LLVM 22 on.
 const PACKAGERS: [&str; 2] = ["clang-offload-packager", "llvm-offload-binary"];
 
 #[derive(Debug, Default)]
 pub struct Log {
     pub compilations: Vec<DeviceCompilation>,
-    /// What made code objects of them.
+    /// The commands that made code objects of the compilations.
     pub made: Vec<Made>,
-    /// The objects hold packaged device code that a link must link (clang's new offload driver).
+    /// Whether the objects contain packaged device code, which the link has to link (clang's new offload driver).
     pub packaged: bool,
 }
 
@@ -92,7 +92,7 @@ impl Log {
             }
             let after = |option: &str| words.iter().skip_while(|word| *word != option).nth(1).cloned();
             let (Some(arch), Some(source)) = (after("-target-cpu"), words.last()) else { continue };
-            // Of several the last one holds, as for clang.
+            // As in clang, the last one counts.
             let cuid = words
                 .iter()
                 .rev()
@@ -102,7 +102,7 @@ impl Log {
             let target = target_id(&arch, &words);
             let options = CompileOptions::of_clang(&words);
             let compilation = DeviceCompilation { source: source.into(), arch, target, cuid, options };
-            // Under -save-temps one compilation is several commands, of which the first has read the source.
+            // With -save-temps, one compilation is several commands. The first of them has read the source.
             if !log
                 .compilations
                 .iter()
@@ -114,13 +114,14 @@ impl Log {
         log
     }
 
-    /// The compilation of a source that was the latest before a command.
+    /// The latest compilation of a source before a command.
     pub fn compilation_before(&self, made: &Made, sources: &[DeviceSource<'_>]) -> Option<&DeviceCompilation> {
         let mut before = self.compilations[..made.after].iter();
         before.rfind(|compilation| sources.iter().any(|source| source.path == compilation.source))
     }
 
-    /// ptxas was run: for the latest compilation of its architecture that has not been assembled yet.
+    /// Reads a ptxas command, which belongs to the latest compilation of its architecture that has not been assembled
+    /// yet.
     fn assembled(&mut self, words: &[String]) {
         let arch = words.iter().skip_while(|word| *word != "--gpu-name").nth(1);
         if let Some(compilation) = self.compilations.iter_mut().rev().find(|it| Some(&it.arch) == arch) {
@@ -129,7 +130,7 @@ impl Log {
     }
 }
 
-/// The commands of a log: a line each, but for line breaks within words.
+/// The commands of a log, one per line. Words may contain line breaks.
 fn commands(text: &str) -> Vec<&str> {
     let mut commands = Vec::new();
     let (mut start, mut within, mut escaped) = (0, false, false);
@@ -148,12 +149,12 @@ fn commands(text: &str) -> Vec<&str> {
     commands
 }
 
-/// An AMD processor with those features that code is made for one way or the other, "gfx90a:sramecc+:xnack-".
+/// An AMD processor with the features for which code is made one way or the other: "gfx90a:sramecc+:xnack-".
 fn target_id(processor: &str, words: &[String]) -> String {
     let told = words.windows(2).filter(|pair| pair[0] == "-target-feature").map(|pair| pair[1].as_str());
     let told: Vec<&str> = told.collect();
     let sign = |feature: &str| {
-        // Of several the last one holds.
+        // The last one counts.
         let sign =
             told.iter().rev().find_map(|word| word.strip_suffix(feature).filter(|sign| ["+", "-"].contains(sign)))?;
         Some(format!(":{feature}{sign}"))

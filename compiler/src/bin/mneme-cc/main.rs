@@ -1,9 +1,9 @@
-//! The program `mneme-cc`, which adds the device code's LLVM IR to the objects of a compiler.
+//! The program `mneme-cc`, which adds the LLVM IR of device code to a compiler's objects.
 //!
-//! It stands in front of a compiler like ccache (`mneme-cc clang++ …`) or in its place (`mneme-clang++ …`). What the
-//! compiler would have done, it does, with its own messages and status; everything of ours comes after.
+//! It stands in front of a compiler like ccache (`mneme-cc clang++ …`) or replaces it (`mneme-clang++ …`). The compiler
+//! first does its own job, with its own messages and status. mneme-cc's work comes after that.
 
-// They panic where nobody reads; `mneme_core::console` has what does not.
+// `print!` panics when the stream is closed. Use `mneme_core::console` instead.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
 mod arguments;
@@ -22,7 +22,7 @@ mod process;
 mod records;
 mod wrapper;
 
-// The program has no LLVM. A test of it links all dependencies of the package, and one of them needs LLVM.
+// The program has no LLVM. Its tests link all dependencies of the package, one of which needs LLVM.
 #[cfg(test)]
 use mneme_compiler as _;
 
@@ -33,7 +33,7 @@ use std::process::ExitCode;
 use arguments::Dialect;
 use family::CompilerFamily;
 
-/// Set for the compilers that we start: a wrapper that finds it leaves the job to the outer one.
+/// Set for compilers that mneme-cc starts. A wrapper that finds it leaves the job to the outer one.
 const ACTIVE: &str = "MNEME_CC_ACTIVE";
 
 fn main() -> ExitCode {
@@ -71,7 +71,7 @@ fn launch(mut arguments: Vec<OsString>) -> anyhow::Result<u8> {
         }
         Some("--generate") => {
             mneme_manual::write_if_requested(help::command);
-            anyhow::bail!("--generate takes what is to be made and a folder for it, as scripts/install does")
+            anyhow::bail!("--generate takes a kind of file and a folder for it, as in scripts/install")
         }
         Some("--mneme-cpu-object") => cpu_object::run(&arguments[1..]),
         Some(option) if option.starts_with('-') => {
@@ -92,7 +92,7 @@ fn compile(compiler: &Path, arguments: Vec<OsString>) -> anyhow::Result<u8> {
         CompilerFamily::Clang => clang::run(compiler, &arguments, Dialect::Clang),
         CompilerFamily::Hipcc if hip::is_for_nvidia() => {
             mneme_core::remark!(
-                "mneme-cc: {} is run unchanged, as it runs nvcc here: its kernels carry no LLVM IR",
+                "mneme-cc: {} runs unchanged, because it runs nvcc here: its kernels get no LLVM IR",
                 compiler.display()
             );
             family::pass_through(compiler, &arguments)
@@ -103,7 +103,7 @@ fn compile(compiler: &Path, arguments: Vec<OsString>) -> anyhow::Result<u8> {
         CompilerFamily::Launcher => behind_launcher(compiler, arguments),
         CompilerFamily::Unknown => {
             mneme_core::remark!(
-                "mneme-cc: {} is run unchanged: it is not a compiler that mneme-cc knows (clang is)",
+                "mneme-cc: {} runs unchanged: mneme-cc does not know this compiler (clang, hipcc and nvcc are supported)",
                 compiler.display()
             );
             family::pass_through(compiler, &arguments)
@@ -111,8 +111,8 @@ fn compile(compiler: &Path, arguments: Vec<OsString>) -> anyhow::Result<u8> {
     }
 }
 
-/// Runs a launcher of compilers, but where it would compile device code: of code from its cache, or from another
-/// machine, the compiler tells nothing here. Then the compiler runs without it.
+/// Runs a launcher of compilers, unless the command makes device code: for code from a cache or from another machine,
+/// the compiler logs nothing here. Then the compiler runs without the launcher.
 fn behind_launcher(launcher: &Path, mut arguments: Vec<OsString>) -> anyhow::Result<u8> {
     let is_launcher = |word: &OsString| CompilerFamily::of(Path::new(word)) == CompilerFamily::Launcher;
     let others = arguments.iter().take_while(|word| is_launcher(word)).count();

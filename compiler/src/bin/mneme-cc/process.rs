@@ -1,4 +1,4 @@
-//! Compilers that are run: their statuses, words of their logs, IR, and warnings about sources.
+//! Running compilers: statuses, logged commands, IR, and warnings about sources.
 
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -16,7 +16,7 @@ pub fn code(status: ExitStatus) -> u8 {
         .unwrap_or(1)
 }
 
-/// The words of a logged command: each in double quotes, with backslashes before `"`, `\` and `$`.
+/// Splits a logged command into words. Each is in double quotes, with backslashes before `"`, `\` and `$`.
 pub fn quoted(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut characters = line.chars();
@@ -30,7 +30,7 @@ pub fn quoted(line: &str) -> Vec<String> {
     words
 }
 
-/// Runs a clang that writes IR to `output`, and reads that; the first error that clang names where it fails.
+/// Runs a clang that writes IR to `output`, and reads the file. If clang fails, the error is the first that it prints.
 pub fn written_ir(command: &mut Command, output: &Path) -> anyhow::Result<Vec<u8>> {
     let run = command
         .stdin(Stdio::null())
@@ -43,10 +43,10 @@ pub fn written_ir(command: &mut Command, output: &Path) -> anyhow::Result<Vec<u8
     std::fs::read(output).context("clang's IR cannot be read")
 }
 
-/// Runs a step of what was one command, and shows what it says where it succeeds.
+/// Runs a step of a command that mneme-cc has split. Shows the step's messages if it succeeds.
 ///
 /// # Errors
-/// It cannot be run, or the first error that it names.
+/// If the step cannot be run, or the first error that it prints.
 pub fn step(command: &mut Command) -> anyhow::Result<()> {
     let run = command
         .stdin(Stdio::inherit())
@@ -59,12 +59,12 @@ pub fn step(command: &mut Command) -> anyhow::Result<()> {
         let error = words.lines().find(|line| line.contains("error") || line.contains("fatal"));
         bail!("{}", error.unwrap_or("the compiler gives no reason").trim());
     }
-    // Where nobody can be told, there is nobody to be told that.
+    // A closed standard error cannot be reported.
     let _ = std::io::stderr().write_all(&run.stderr);
     Ok(())
 }
 
-/// Says why a source gets no IR. The object is a temporary one where the command links, too.
+/// Warns why a source gets no IR. The warning names the source, because the object may be temporary.
 pub fn warn(source: &Path, reason: &str) {
     mneme_core::remark!("mneme-cc: warning: {} gets no LLVM IR: {reason}", source.display());
 }

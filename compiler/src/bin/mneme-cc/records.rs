@@ -1,4 +1,4 @@
-//! Records of LLVM IR for the section of an object, which clang makes of the device code of a source.
+//! Makes the records of LLVM IR for an object's section, by compiling a source's device code with clang.
 
 use mneme_builds::protocol::UnitOrigin;
 use mneme_builds::source::IR_OPTIONS;
@@ -9,7 +9,7 @@ use crate::hip::Driver;
 use crate::log::{DeviceCompilation, Log};
 use crate::{builder, process};
 
-/// What the user wants: a compiler and its command line.
+/// The user's compiler and command line.
 pub struct User {
     pub driver: Driver,
     pub line: ClangCommandLine,
@@ -22,17 +22,17 @@ pub struct Record {
     pub bytes: Vec<u8>,
 }
 
-/// The records of a source; `images` are the sums of what was made of it. Says what goes wrong.
+/// Makes the records of a source, and warns about failures. `images` are the checksums of the images made from it.
 pub fn records(user: &User, source: DeviceSource<'_>, log: &Log, images: &[u64]) -> Vec<Record> {
     let mut records = Vec::new();
-    // What goes wrong for one architecture mostly does for all.
+    // Most failures are the same for all architectures, so they are reported together.
     let mut failures: Vec<(String, Vec<&str>)> = Vec::new();
     let compilations: Vec<_> =
         log.compilations.iter().filter(|compilation| compilation.source == source.path).collect();
     if compilations.is_empty() {
         process::warn(
             source.path,
-            "the compiler does not say how it compiled it, as one behind a cache, or a name that is no text",
+            "the compiler's log does not mention it, which happens with a compiler cache, or if the name is not valid text",
         );
     }
     for compilation in compilations {
@@ -56,7 +56,7 @@ pub fn records(user: &User, source: DeviceSource<'_>, log: &Log, images: &[u64])
     records
 }
 
-/// The record of one architecture; `None` if the unit defines nothing for the device.
+/// Makes the record for one architecture; `None` if the unit defines nothing for the device.
 fn record(
     user: &User,
     source: DeviceSource<'_>,
@@ -67,7 +67,7 @@ fn record(
     let bitcode = device_ir(user, source, compilation)?;
     let path = std::path::absolute(source.path).unwrap_or_else(|_| source.path.to_owned());
     let path = path.to_string_lossy();
-    // The id that clang made up itself varies with the object's name, and so would every program's bytes.
+    // An id that clang made up varies with the object's name, and would change the program's bytes on every build.
     let unit = match &compilation.cuid {
         Some(cuid) if line.relocatable() => cuid.clone(),
         _ => format!("{:016x}", line.identity(source.path)),
@@ -87,12 +87,12 @@ fn record(
     Ok(Some(ir_section::encode(&table, &bitcode)?))
 }
 
-/// Whether a unit defines a kernel, or what kernels of other units may use.
+/// Whether a unit defines a kernel, or symbols that kernels of other units may use.
 fn defines_anything(table: &IrTable, language: SourceLanguage) -> bool {
     table.symbols.iter().filter(|symbol| symbol.defined).any(|symbol| match language {
         SourceLanguage::Cuda => true,
         SourceLanguage::Hip => {
-            // Those that clang and its headers define in every unit.
+            // clang and its headers define these in every unit.
             let is_usual = symbol.name.starts_with("__hip_cuid_")
                 || symbol.name.starts_with("__oclc_")
                 || USUAL_OF_HIP.contains(&&*symbol.name);
@@ -104,27 +104,28 @@ fn defines_anything(table: &IrTable, language: SourceLanguage) -> bool {
 /// Functions that clang's headers for HIP define in every unit.
 const USUAL_OF_HIP: [&str; 4] = ["__cxa_pure_virtual", "__cxa_deleted_virtual", "__assert_fail", "__assertfail"];
 
-/// The device code as clang's front end makes it, the device's libraries linked in, before any pass.
+/// The device code as clang's front end makes it, with the device libraries linked in, before any pass.
 fn device_ir(user: &User, source: DeviceSource<'_>, compilation: &DeviceCompilation) -> anyhow::Result<Vec<u8>> {
     let output = tempfile::Builder::new().prefix("mneme-cc-").suffix(".bc").tempfile()?;
     let mut command = user.driver.command();
     command.args(user.line.device_arguments()).arg("--cuda-device-only");
-    // hipcc puts the architectures before all else, and they would be none.
+    // hipcc puts the architectures first, so this option would remove them.
     command.args((!user.is_hipcc).then_some("--no-offload-arch=all"));
     command.arg(format!("--offload-arch={}", compilation.target));
-    // For several architectures clang makes a bundle.
+    // For several architectures, clang would make a bundle.
     command.args((source.language == SourceLanguage::Hip).then_some("--no-gpu-bundle-output"));
     command.args(IR_OPTIONS).args(["-w", "-Qunused-arguments"]);
     if compilation.options.level == "0" {
-        // They are more code where no pass removes it, and there is none in the application's; passes can do without.
+        // Without passes that remove them, lifetime markers are extra code that the application does not have. Passes
+        // do not need them.
         command.args(["-Xclang", "-disable-lifetime-markers"]);
     }
     if let Some(cuid) = &compilation.cuid {
-        // Which of the two counts depends on clang's version and driver; the other is unused, or comes to nothing.
+        // Which of the two counts depends on clang's version and driver. The other is unused or has no effect.
         let id = format!("-cuid={cuid}");
         command.args([&id, "-Xclang", &id]);
     } else if user.line.relocatable() {
-        // Else clang makes one up.
+        // Otherwise clang makes an id up.
         command.arg("-fuse-cuid=none");
     }
     command.args(["-x", source.language.name()]).arg(source.path).arg("-o").arg(output.path());

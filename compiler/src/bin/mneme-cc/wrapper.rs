@@ -1,11 +1,11 @@
-//! The compiler wrappers `mneme-clang` and `mneme-clang++`: this program under another name.
+//! The compiler wrappers `mneme-clang` and `mneme-clang++`, which are this program under other names.
 
 use std::path::{Path, PathBuf};
 
 use mneme_core::files::trust;
 use mneme_core::install;
 
-/// The compiler that a wrapper stands for; `None` if the program was not called by a wrapper's name.
+/// The compiler that a wrapper replaces; `None` if the program was not called by a wrapper's name.
 pub fn compiler_of(own_name: &Path) -> Option<anyhow::Result<PathBuf>> {
     let plus = match own_name.file_name()?.to_str()? {
         "mneme-clang" => "",
@@ -14,16 +14,16 @@ pub fn compiler_of(own_name: &Path) -> Option<anyhow::Result<PathBuf>> {
     };
     Some(find(plus).ok_or_else(|| {
         anyhow::anyhow!(
-            "no clang{plus} is on this machine; install one of version {OLDEST_CLANG} or later, or set MNEME_CLANG to one"
+            "clang{plus} was not found; install version {OLDEST_CLANG} or later, or set MNEME_CLANG to a clang"
         )
     }))
 }
 
-/// The oldest clang that is taken.
+/// The oldest supported clang.
 pub const OLDEST_CLANG: u32 = 17;
 
-/// `$MNEME_CLANG` (a clang, or a folder with one); else clang 19, clang or, the newest first, another version whose IR
-/// a builder can be there for, on the search path; else LLVM 19's folder.
+/// Finds a clang: `$MNEME_CLANG` (a clang, or a folder with one); else on the search path clang 19, clang, or the
+/// newest other version for which a builder can exist; else LLVM 19's folder.
 pub fn find(plus: &str) -> Option<PathBuf> {
     let mut names = vec![format!("clang{plus}-19"), format!("clang{plus}")];
     names.extend((OLDEST_CLANG..=*install::LLVM_VERSIONS.end()).rev().map(|version| format!("clang{plus}-{version}")));
@@ -44,7 +44,7 @@ pub fn find(plus: &str) -> Option<PathBuf> {
         .or_else(|| within(Path::new("/usr/lib/llvm-19/bin")))
 }
 
-/// The C or C++ driver that belongs to `chosen`: clang-19 and clang++-19 are one installation.
+/// The C or C++ driver of the same installation as `chosen`, such as clang++-19 for clang-19.
 fn counterpart(chosen: &Path, plus: &str) -> PathBuf {
     let name = chosen.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let other = name.replacen("clang++", "clang", 1).replacen("clang", &format!("clang{plus}"), 1);

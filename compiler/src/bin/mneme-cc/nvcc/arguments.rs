@@ -1,4 +1,4 @@
-//! A reader of nvcc's command line, which translates what shapes the device code for clang.
+//! A reader of nvcc's command line. It translates the arguments that shape the device code for clang.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::arguments::{is_linked, tokens};
 use crate::beside;
 
-/// Options with a value, after a blank or `=`: long and short name. (Of the short ones, [`JOINED`] take it joined too.)
+/// Options with a value after a blank or `=`: long and short name. Of the short names, [`JOINED`] also take it joined.
 const WITH_VALUE: &[(&str, &str)] = &[
     ("output-file", "o"),
     ("pre-include", "include"),
@@ -98,7 +98,7 @@ const FLAGS: &[(&str, &str)] = &[
     ("generate-nonsystem-dependencies-with-compile", "MMD"),
 ];
 
-/// What nvcc is asked for besides objects and programs.
+/// Options with which nvcc makes something other than objects and programs.
 const OTHER_JOBS: &[&str] = &[
     "E",
     "preprocess",
@@ -123,15 +123,15 @@ const OTHER_JOBS: &[&str] = &[
     "clean-targets",
     "clean",
 ];
-/// Those of them that make code of sources all the same.
+/// Those of them with which nvcc still makes code from sources.
 const MAKE_CODE: &[&str] = &["lib", "run", "dlto"];
 
-/// Code for the device alone, as programs load it.
+/// Options for code for the device only, which programs load.
 const DEVICE_ONLY: &[&str] = &["ptx", "cubin", "fatbin"];
 
 #[derive(Debug, PartialEq, Eq)]
 enum Item {
-    /// Short name, value and the words as they were.
+    /// Short name, value, and the original words.
     Option(String, Option<OsString>, Vec<OsString>),
     Input(OsString),
 }
@@ -140,7 +140,7 @@ enum Item {
 pub enum NvccAction {
     Compile,
     CompileAndLink,
-    /// Code for the device alone, which IR cannot be added to.
+    /// Code for the device only, to which IR cannot be added.
     CompileForDevice,
     Other,
 }
@@ -200,7 +200,7 @@ impl NvccCommandLine {
         }
     }
 
-    /// Whether the job makes a program with the static CUDA runtime, which is nvcc's default.
+    /// Whether the job makes a program with the static CUDA runtime, nvcc's default.
     pub fn links_static_runtime(&self) -> bool {
         let runtime = self.last("cudart").and_then(OsStr::to_str).unwrap_or("static");
         let has_input = self.items.iter().any(|item| matches!(item, Item::Input(_)));
@@ -230,7 +230,7 @@ impl NvccCommandLine {
 
     fn is_cuda(&self, path: &OsStr) -> bool {
         match self.last("x").and_then(OsStr::to_str) {
-            // Objects and libraries stay what they are whatever -x says.
+            // -x does not change objects and libraries.
             Some("cu") => !Path::new(path)
                 .extension()
                 .is_some_and(|extension| ["o", "a", "so", "obj", "lib"].iter().any(|known| extension == *known)),
@@ -247,7 +247,7 @@ impl NvccCommandLine {
         inputs.filter(|path| self.is_cuda(path)).map(Path::new).collect()
     }
 
-    /// The object that `source` is compiled to.
+    /// The object to which `source` is compiled.
     pub fn object_of(&self, source: &Path) -> PathBuf {
         if let Some(output) = self.last("o") {
             return PathBuf::from(output);
@@ -261,7 +261,7 @@ impl NvccCommandLine {
         self.last("rdc").is_some_and(|value| value == "true") || self.has(|name| name == "dc")
     }
 
-    /// clang's arguments for the device code.
+    /// The arguments for clang that shape the device code.
     pub fn device_arguments(&self) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = Vec::new();
         let mut joined = |option: &str, value: &OsStr| {
@@ -290,7 +290,7 @@ impl NvccCommandLine {
                 "fmad" if !is_true => joined("-ffp-contract=off", OsStr::new("")),
                 "extended-lambda" => joined("-D__CUDACC_EXTENDED_LAMBDA__", OsStr::new("")),
                 "expt-relaxed-constexpr" => joined("-D__CUDACC_RELAXED_CONSTEXPR__", OsStr::new("")),
-                // What the host compiler's preprocessor is told, it is told for the device code as well.
+                // Options for the host compiler's preprocessor apply to device code too.
                 "Xcompiler" => pieces(value)
                     .iter()
                     .filter(|piece| ["-D", "-U", "-I", "-std="].iter().any(|start| piece.starts_with(start)))
@@ -301,7 +301,7 @@ impl NvccCommandLine {
         arguments
     }
 
-    /// `-c` for one of the sources of a compile-and-link command.
+    /// The `-c` command for one of the sources of a compile-and-link command.
     pub fn compile_arguments(&self, source: &Path, object: &Path) -> Vec<OsString> {
         const LINKING: &[&str] = &["o", "odir", "l", "L", "Xlinker", "Xnvlink", "shared", "x", "cudart"];
         let kept = self.items.iter().filter_map(|item| match item {
@@ -319,7 +319,7 @@ impl NvccCommandLine {
         arguments
     }
 
-    /// The link, its CUDA sources replaced by `objects` (as many, in order).
+    /// The link of a compile-and-link command. `objects` replace the CUDA sources, in order.
     pub fn link_arguments(&self, objects: &[PathBuf]) -> Vec<OsString> {
         let mut objects = objects.iter();
         let mut arguments = Vec::new();
@@ -330,7 +330,7 @@ impl NvccCommandLine {
         for item in &self.items {
             match item {
                 Item::Option(name, value, _) if name == "x" && value.as_deref() == Some(OsStr::new("cu")) => {}
-                // They are written, and a link that compiles nothing would write them again.
+                // These files have been written, and a link without compilations would rewrite them.
                 Item::Option(name, ..) if !compiles && ["MD", "MMD", "MF", "MT"].contains(&name.as_str()) => {}
                 Item::Option(_, _, words) => arguments.extend(words.iter().cloned()),
                 Item::Input(path) if self.is_cuda(path) => {
@@ -342,7 +342,7 @@ impl NvccCommandLine {
         arguments
     }
 
-    /// A hash of what distinguishes the device code of `source` from others of one program.
+    /// A hash that distinguishes the device code of `source` from that of other sources of the program.
     pub fn identity(&self, source: &Path) -> u64 {
         let path = std::path::absolute(source).unwrap_or_else(|_| source.to_owned());
         let start = mneme_core::hash::Hash64::new().part(path.as_os_str().as_bytes());
@@ -350,9 +350,9 @@ impl NvccCommandLine {
     }
 }
 
-/// Replaces `--options-file FILE` by the arguments in it, as nvcc does.
+/// Replaces `--options-file FILE` by the arguments in the file, as nvcc does.
 fn expand(arguments: &[OsString], depth: usize) -> Vec<OsString> {
-    /// Such files may name others; this guards against cycles.
+    /// Such files may name others. The limit guards against cycles.
     const DEEPEST: usize = 16;
     let mut expanded = Vec::new();
     let mut words = arguments.iter();
@@ -373,7 +373,7 @@ fn expand(arguments: &[OsString], depth: usize) -> Vec<OsString> {
     expanded
 }
 
-/// nvcc's lists: values apart by commas, but for those after a backslash or within quotes or parentheses.
+/// Splits nvcc's lists at commas, except those after a backslash or within quotes or parentheses.
 fn pieces(value: &OsStr) -> Vec<String> {
     let mut pieces = vec![String::new()];
     let (mut depth, mut quoted, mut escaped) = (0, false, false);

@@ -1,9 +1,8 @@
-//! Runs nvcc, then has clang compile the device code to IR.
+//! Runs nvcc, then makes clang compile the device code to IR.
 //!
-//! The user's command runs first; clang then compiles the device code under the same options.
+//! The user's command runs first. Then clang compiles the device code with the same options.
 //!
-//! The object stays nvcc's but for the section. The architectures and the toolkit are those that nvcc itself names when
-//! it is asked what it would do (`--dryrun`).
+//! The object stays nvcc's, with the section added. `nvcc --dryrun` names the architectures and the toolkit.
 
 mod arguments;
 
@@ -21,10 +20,10 @@ use mneme_core::image::ir_section;
 use crate::{ACTIVE, builder, device_only, elf, family, process, wrapper};
 use arguments::{NvccAction, NvccCommandLine};
 
-/// What NVIDIA's driver has on machines with a GPU.
+/// A file that exists on machines with NVIDIA's driver and a GPU.
 const DRIVER: &str = "/dev/nvidiactl";
 
-/// The newest architecture that clang 19 knows; the IR of newer ones is this one's.
+/// The newest architecture that clang 19 knows. Newer ones get the IR for this one.
 const NEWEST: u32 = 90;
 
 pub fn run(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
@@ -58,7 +57,7 @@ pub fn run(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
             Ok(status)
         }
         NvccAction::CompileAndLink => {
-            // Where one of the steps fails, the command as it is has its own words and way.
+            // If one of the steps fails, the user's command runs unchanged, so its own messages and status appear.
             let Err(reason) = compile_then_link(compiler, arguments, &line) else { return Ok(0) };
             let reason = format!("compiled apart from the link it fails ({reason:#}); compile it with -c first");
             without_ir(compiler, arguments, &sources, &reason)
@@ -66,7 +65,7 @@ pub fn run(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
     }
 }
 
-/// Runs nvcc as the user wrote it, and says why its sources get no IR.
+/// Runs the user's nvcc command, and warns why its sources get no IR.
 fn without_ir(compiler: &Path, arguments: &[OsString], sources: &[&Path], reason: &str) -> anyhow::Result<u8> {
     let status = start(compiler, arguments)?;
     if status == 0 {
@@ -75,7 +74,7 @@ fn without_ir(compiler: &Path, arguments: &[OsString], sources: &[&Path], reason
     Ok(status)
 }
 
-/// Objects with IR, and a link of them.
+/// Compiles to objects with IR and links them.
 fn compile_then_link(compiler: &Path, arguments: &[OsString], line: &NvccCommandLine) -> anyhow::Result<()> {
     let folder = tempfile::Builder::new().prefix("mneme-cc-").tempdir().context("no temporary folder can be made")?;
     let step = |arguments: &[OsString]| process::step(Command::new(compiler).args(arguments).env(ACTIVE, "1"));
@@ -91,7 +90,7 @@ fn compile_then_link(compiler: &Path, arguments: &[OsString], line: &NvccCommand
     step(&line.link_arguments(&objects))
 }
 
-/// Whether these are arguments by which nvcc makes device code.
+/// Whether nvcc makes device code with these arguments.
 pub fn makes_device_code(arguments: &[OsString]) -> bool {
     let line = NvccCommandLine::parse(arguments);
     !line.cuda_sources().is_empty() && (line.action() != NvccAction::Other || line.makes_other_code())
@@ -102,13 +101,14 @@ fn start(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
     Ok(status.map_or_else(|error| family::not_run(compiler, &error), process::code))
 }
 
-/// What nvcc compiles for, and with which headers.
+/// The architectures that nvcc compiles for, and its headers.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Device {
-    /// "sm_90" and so on, those that clang knows.
+    /// The architectures that clang knows, such as "sm_90".
     archs: Vec<String>,
     toolkit: PathBuf,
-    /// What ptxas is told, by architecture: nvcc's own compiler always optimises as for -O3, but for debuggers.
+    /// The options of ptxas, by architecture. nvcc's own compiler always optimises as with -O3, unless it compiles for
+    /// debuggers.
     compiled: HashMap<String, CompileOptions>,
 }
 
@@ -118,7 +118,7 @@ impl Device {
         run.map(|output| Self::parse(&String::from_utf8_lossy(&output.stderr))).unwrap_or_default()
     }
 
-    /// From the commands that nvcc says it would run: `#$ TOP=…` and `cicc … -arch compute_90 …`.
+    /// Reads the commands that `nvcc --dryrun` prints: `#$ TOP=…` and `cicc … -arch compute_90 …`.
     fn parse(text: &str) -> Self {
         let mut device = Self::default();
         for line in text.lines().filter_map(|line| line.strip_prefix("#$ ")) {
@@ -150,7 +150,7 @@ impl Device {
         device
     }
 
-    /// A line of the dry run on which ptxas is called.
+    /// Reads a line of the dry run that calls ptxas.
     fn assembled(&mut self, line: &str) {
         let words: Vec<String> = line.split_whitespace().skip(1).map(|word| word.replace('"', "")).collect();
         let Some(arch) = words.iter().find_map(|word| word.strip_prefix("-arch=")) else { return };
@@ -159,7 +159,8 @@ impl Device {
     }
 }
 
-/// Adds the IR of `source` to `object`. A program without IR still runs and replays from its machine code: one warning.
+/// Adds the IR of `source` to `object`. A program without IR still runs and replays from its machine code, so a failure
+/// is one warning.
 fn embed(device: &Device, line: &NvccCommandLine, source: &Path, object: &Path) {
     let whole = || -> anyhow::Result<()> {
         if device.archs.is_empty() {
@@ -206,15 +207,15 @@ fn embed(device: &Device, line: &NvccCommandLine, source: &Path, object: &Path) 
     }
 }
 
-/// The device code as clang's front end makes it (clang.rs says why so).
+/// The device code's IR, as clang's front end makes it.
 fn device_ir(device: &Device, line: &NvccCommandLine, source: &Path, arch: &str) -> anyhow::Result<Vec<u8>> {
-    let clang = wrapper::find("++").context("there is no clang; install clang 19, or set MNEME_CLANG to one")?;
+    let clang = wrapper::find("++").context("clang was not found; install clang 19, or set MNEME_CLANG to a clang")?;
     let folder = tempfile::Builder::new().prefix("mneme-cc-").tempdir()?;
     let output = folder.path().join("device.bc");
     let mut command = Command::new(&clang);
     command.args(line.device_arguments());
     command.arg(format!("--cuda-path={}", device.toolkit.display()));
-    // A header that clang 19 includes and that CUDA 13 has no more; it declares texture functions of CUDA 11.
+    // clang 19 includes this header, which CUDA 13 dropped. It declares texture functions of CUDA 11.
     const GONE: &str = "texture_fetch_functions.h";
     if !device.toolkit.join("include").join(GONE).exists() {
         std::fs::write(folder.path().join(GONE), "")?;
@@ -234,7 +235,7 @@ fn device_ir(device: &Device, line: &NvccCommandLine, source: &Path, arch: &str)
     process::written_ir(command.env(ACTIVE, "1"), &output)
 }
 
-/// The strings of an object's read-only data: among them the names under which it registers kernels and variables.
+/// The strings of an object's read-only data. Among them are the names under which it registers kernels and variables.
 fn strings(object: &[u8]) -> Vec<String> {
     let Ok(file) = goblin::elf::Elf::parse(object) else { return Vec::new() };
     let is_data = |name: &str| name == ".rodata" || name.starts_with(".rodata.");
