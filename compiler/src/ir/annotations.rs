@@ -1,8 +1,8 @@
-//! The marks of kernels and the launch bounds of NVIDIA's, in metadata or attributes.
+//! Kernel marks and the launch bounds of NVIDIA's kernels, in metadata or attributes.
 //!
-//! Up to LLVM 20 both are in the metadata `nvvm.annotations`, of which each node is `!{ptr @function, !"key", i32
-//! value, !"key", i32 value, …}` (LLVM 19's NVPTX usage guide). Later a kernel has the calling convention `ptx_kernel`,
-//! and its bounds are attributes of the function; LLVM makes them of the metadata in what it reads.
+//! Up to LLVM 20, both are in the metadata `nvvm.annotations`. Each of its nodes is `!{ptr @function, !"key", i32
+//! value, !"key", i32 value, …}` (LLVM 19's NVPTX usage guide). Later, a kernel has the calling convention
+//! `ptx_kernel`, and its bounds are attributes of the function. When it reads a module, LLVM converts the metadata.
 
 use inkwell::module::Module;
 use llvm_sys::core::*;
@@ -28,7 +28,7 @@ struct KernelMark<'m> {
 
 fn entries<'m>(module: &'m Module<'_>) -> Vec<KernelMark<'m>> {
     let mut entries = Vec::new();
-    // SAFETY: the vectors have the lengths that LLVM announces; operands may be null where a function was deleted.
+    // SAFETY: the vectors have the lengths that LLVM reports. Operands may be null if a function was deleted.
     unsafe {
         let count = LLVMGetNamedMetadataNumOperands(module.as_mut_ptr(), NAME.as_ptr()) as usize;
         let mut nodes: Vec<LLVMValueRef> = vec![std::ptr::null_mut(); count];
@@ -55,7 +55,7 @@ fn entries<'m>(module: &'m Module<'_>) -> Vec<KernelMark<'m>> {
 
 fn string(value: Value<'_>) -> Option<String> {
     let mut length = 0;
-    // SAFETY: LLVM returns null for anything but a metadata string; else `length` bytes owned by the context.
+    // SAFETY: LLVM returns null unless the value is a metadata string. Otherwise the context owns `length` bytes.
     unsafe {
         let start = LLVMGetMDString(value.raw(), &mut length);
         (!start.is_null()).then(|| {
@@ -64,7 +64,7 @@ fn string(value: Value<'_>) -> Option<String> {
     }
 }
 
-/// The module's kernels: annotated ones and those of a kernel's calling convention, definitions only.
+/// The module's kernels: definitions that are annotated or have a kernel's calling convention.
 pub fn kernels<'m>(module: &'m Module<'_>) -> Vec<Value<'m>> {
     let annotated: Vec<Value<'_>> = entries(module)
         .into_iter()
@@ -81,12 +81,12 @@ pub fn kernels<'m>(module: &'m Module<'_>) -> Vec<Value<'m>> {
         .collect()
 }
 
-/// The bounds of a kernel of NVIDIA's on its blocks and registers, in metadata by axis and as attributes.
+/// The bounds of an NVIDIA kernel on its blocks and registers, in metadata by axis and as attributes.
 const METADATA: [&str; 8] =
     ["maxntidx", "maxntidy", "maxntidz", "reqntidx", "reqntidy", "reqntidz", "minctasm", "maxnreg"];
 const ATTRIBUTES: [&str; 4] = ["nvvm.maxntid", "nvvm.reqntid", "nvvm.minctasm", "nvvm.maxnreg"];
 
-/// Threads of a block along each axis that a kernel was compiled for at most, as far as it says.
+/// The most threads per block along each axis for which a kernel was compiled, if it has such bounds.
 pub fn most_threads(module: &Module<'_>, kernel: Value<'_>) -> Vec<u64> {
     if let Some(text) = attributes::string(kernel, "nvvm.maxntid") {
         return text.split(',').filter_map(|number| number.trim().parse().ok()).collect();
@@ -96,16 +96,15 @@ pub fn most_threads(module: &Module<'_>, kernel: Value<'_>) -> Vec<u64> {
     METADATA[..3].iter().filter_map(axis).collect()
 }
 
-/// Blocks of a cluster along each axis that a lifted kernel was compiled for, as the lifter notes them ([`CLUSTER`]):
-/// LLVM's own marks differ from version to version. Zeros if it notes none.
+/// Blocks of a cluster along each axis for which a lifted kernel was compiled, as recorded by the lifter ([`CLUSTER`]),
+/// because LLVM's own marks differ between versions. Zeros without a cluster.
 pub fn cluster(module: &Module<'_>, kernel: Value<'_>) -> [u32; 3] {
     let found = entries(module);
     let axis = |key: &str| found.iter().find(|entry| entry.function == kernel && entry.key == key)?.value;
     CLUSTER.map(|key| axis(key).and_then(|blocks| u32::try_from(blocks).ok()).unwrap_or(0))
 }
 
-/// Replaces the bounds of a kernel: the threads of a block, and the blocks that are to fit on a multiprocessor where
-/// there are any.
+/// Replaces the bounds of a kernel: the threads of a block and, unless 0, the blocks that must fit on a multiprocessor.
 pub fn set_bounds(module: &Module<'_>, kernel: Value<'_>, threads: u32, blocks: u32) {
     clear(module, kernel, &METADATA);
     ATTRIBUTES.iter().for_each(|name| attributes::remove_string(kernel, name));
@@ -140,15 +139,15 @@ fn set(module: &Module<'_>, kernel: Value<'_>, key: &str, attribute: &std::ffi::
     }
 }
 
-/// Makes every annotation of `function` under one of `keys` void.
+/// Voids every annotation of `function` with one of `keys`.
 ///
-/// LLVM's C interface cannot remove a node; one with a key that the back end does not know means nothing.
+/// LLVM's C interface cannot remove a node, but the back end ignores one whose key it does not know.
 fn clear(module: &Module<'_>, function: Value<'_>, keys: &[&str]) {
     let void = "mneme.void";
     for entry in
         entries(module).into_iter().filter(|entry| entry.function == function && keys.contains(&entry.key.as_str()))
     {
-        // SAFETY: node and index come from the walk above; the string is copied.
+        // SAFETY: node and index come from the walk above. The string is copied.
         unsafe {
             let context = LLVMGetModuleContext(module.as_mut_ptr());
             LLVMReplaceMDNodeOperandWith(

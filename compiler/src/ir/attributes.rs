@@ -17,11 +17,11 @@ pub fn kind(name: &str) -> u32 {
     unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()) }
 }
 
-/// The type of the aggregate that `parameter` passes by value, behind a pointer: `byval` on NVIDIA's GPUs, `byref` on
-/// AMD's, where code must not write it.
+/// The type of the aggregate that `parameter` passes by value, behind a pointer: `byval` on NVIDIA GPUs, `byref` on AMD
+/// GPUs, where code must not write to it.
 pub fn by_value(function: Value<'_>, parameter: u32) -> Option<LLVMTypeRef> {
     ["byval", "byref"].into_iter().find_map(|name| {
-        // SAFETY: the function is alive; LLVM returns null where there is no such attribute.
+        // SAFETY: the function is alive. LLVM returns null if there is no such attribute.
         unsafe {
             let attribute = LLVMGetEnumAttributeAtIndex(function.raw(), place(parameter), kind(name));
             (!attribute.is_null()).then(|| LLVMGetTypeAttributeValue(attribute))
@@ -29,22 +29,22 @@ pub fn by_value(function: Value<'_>, parameter: u32) -> Option<LLVMTypeRef> {
     })
 }
 
-/// The value of a parameter's attribute, if it has the attribute; 0 for those that have none.
+/// The value of a parameter's attribute, if it has the attribute. Attributes without a value have 0.
 pub fn value(function: Value<'_>, parameter: u32, name: &str) -> Option<u64> {
-    // SAFETY: the function is alive; LLVM returns null where there is no such attribute.
+    // SAFETY: the function is alive. LLVM returns null if there is no such attribute.
     unsafe {
         let attribute = LLVMGetEnumAttributeAtIndex(function.raw(), place(parameter), kind(name));
         (!attribute.is_null()).then(|| LLVMGetEnumAttributeValue(attribute))
     }
 }
 
-/// Takes an attribute off a parameter.
+/// Removes an attribute from a parameter.
 pub fn remove(function: Value<'_>, parameter: u32, name: &str) {
     // SAFETY: the function is alive; the index is a parameter's.
     unsafe { LLVMRemoveEnumAttributeAtIndex(function.raw(), place(parameter), kind(name)) }
 }
 
-/// Takes a string attribute off a function.
+/// Removes a string attribute from a function.
 pub fn remove_string(function: Value<'_>, name: &str) {
     // SAFETY: the function is alive; LLVM reads `len` bytes.
     unsafe {
@@ -57,7 +57,7 @@ pub fn remove_string(function: Value<'_>, name: &str) {
     }
 }
 
-/// Gives a parameter an attribute; a value of 0 for those that have none.
+/// Adds an attribute to a parameter. Attributes without a value take 0.
 pub fn add(module: &Module<'_>, function: Value<'_>, parameter: u32, name: &str, value: u64) {
     // SAFETY: function and context are alive; the index is a parameter's.
     unsafe {
@@ -66,9 +66,9 @@ pub fn add(module: &Module<'_>, function: Value<'_>, parameter: u32, name: &str,
     }
 }
 
-/// States that an integer parameter of at most 64 bits is at least `low` and below `high`, going upwards from `low`.
+/// States that an integer parameter of at most 64 bits is at least `low` and below `high`, counting upwards from `low`.
 pub fn add_range(module: &Module<'_>, function: Value<'_>, parameter: u32, bits: u32, low: u64, high: u64) {
-    // SAFETY: function and context are alive; one word holds a bound, as there are at most 64 bits.
+    // SAFETY: function and context are alive. With at most 64 bits, one word holds a bound.
     unsafe {
         let attribute = LLVMCreateConstantRangeAttribute(
             LLVMGetModuleContext(module.as_mut_ptr()),
@@ -81,7 +81,7 @@ pub fn add_range(module: &Module<'_>, function: Value<'_>, parameter: u32, bits:
     }
 }
 
-/// Sets a string attribute of a function, in place of one of that name.
+/// Sets a string attribute of a function, or replaces it.
 pub fn set_string(function: Value<'_>, name: &std::ffi::CStr, value: &std::ffi::CStr) {
     // SAFETY: the function is alive, the texts are copied.
     unsafe { LLVMAddTargetDependentFunctionAttr(function.raw(), name.as_ptr(), value.as_ptr()) }
@@ -89,7 +89,8 @@ pub fn set_string(function: Value<'_>, name: &std::ffi::CStr, value: &std::ffi::
 
 /// The value of a string attribute of a function.
 pub fn string(function: Value<'_>, name: &str) -> Option<String> {
-    // SAFETY: the function is alive; the name and the value have the lengths given, the value as long as the function.
+    // SAFETY: the function is alive. Name and value have the given lengths, and the value lives as long as the
+    // function.
     unsafe {
         let attribute = LLVMGetStringAttributeAtIndex(
             function.raw(),

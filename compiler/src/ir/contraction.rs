@@ -1,8 +1,8 @@
-//! The `-ffp-contract` that a module was compiled with, as far as the back end goes by it.
+//! The `-ffp-contract` with which a module was compiled, as far as it affects the back end.
 //!
-//! Under `fast`, which is CUDA's default, clang lets the back end fuse products and sums wherever they meet, and marks
-//! every operation with the flag `contract`. Under `on` it forms calls of `llvm.fmuladd` within statements and marks
-//! nothing; under `off` neither. So the IR says it itself, whoever has made it.
+//! With `fast`, CUDA's default, clang lets the back end fuse any product into a sum, and marks every operation with the
+//! flag `contract`. With `on`, it forms calls of `llvm.fmuladd` within statements, without marks. With `off`, it does
+//! neither. The IR itself therefore contains the setting, whichever compiler made it.
 
 use inkwell::module::Module;
 use llvm_sys::LLVMFastMathAllowContract;
@@ -11,11 +11,10 @@ use llvm_sys::core::{LLVMCanValueUseFastMathFlags, LLVMGetFastMathFlags};
 
 use super::{Value, functions};
 
-/// How the names of libdevice's functions begin: NVIDIA compiled it without flags, whatever the program is compiled
-/// with.
+/// The prefix of libdevice's functions, which NVIDIA compiled without flags, however the program is compiled.
 const LIBDEVICE: &str = "__nv_";
 
-/// Whether it is `fast`: an operation is marked, or there is none that could be.
+/// Whether the setting is `fast`: an operation is marked, or no operation could be.
 pub fn is_fast(module: &Module<'_>) -> bool {
     let mut unmarked = false;
     for function in functions(module)
@@ -33,14 +32,14 @@ pub fn is_fast(module: &Module<'_>) -> bool {
 }
 
 fn marked(instruction: Value<'_>) -> bool {
-    // SAFETY: the instruction is alive, and is one that has the flags.
+    // SAFETY: the instruction is alive. It is checked to have the flags.
     unsafe {
         LLVMCanValueUseFastMathFlags(instruction.raw()) != 0
             && LLVMGetFastMathFlags(instruction.raw()) & LLVMFastMathAllowContract != 0
     }
 }
 
-/// What could be fused: sums and products, and calls that are both.
+/// Whether an instruction could be fused: sums and products, and calls that are both.
 fn is_arithmetic(instruction: Value<'_>) -> bool {
     match instruction.opcode() {
         LLVMOpcode::LLVMFAdd | LLVMOpcode::LLVMFSub | LLVMOpcode::LLVMFMul => true,
@@ -79,7 +78,7 @@ mod tests {
             ("fsub float %a, %b", false),
             ("call float @llvm.fmuladd.f32(float %a, float %b, float %a)", false),
             ("call contract float @llvm.fmuladd.f32(float %a, float %b, float %a)", true),
-            // Nothing that could be fused: the default.
+            // No operation that could be fused means the default.
             ("fdiv float %a, %b", true),
         ] {
             assert_eq!(is_fast_of(&function("k", instruction)), fast, "{instruction}");

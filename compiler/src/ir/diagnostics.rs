@@ -1,6 +1,6 @@
-//! A collector of LLVM's messages while it works on a context.
+//! Collects LLVM's messages while it works on a context.
 //!
-//! Without a handler LLVM prints errors and ends the process.
+//! Without a handler, LLVM prints errors and ends the process.
 
 use std::cell::RefCell;
 use std::ffi::{CStr, c_void};
@@ -12,10 +12,10 @@ use llvm_sys::core::{
 };
 use llvm_sys::prelude::LLVMDiagnosticInfoRef;
 
-/// Remarks that are kept; options of LLVM's can ask for as many as there are instructions.
+/// The most remarks to keep. Options of LLVM can produce as many as there are instructions.
 const REMARKS: usize = 1000;
 
-/// While it lives, what LLVM reports of the context lands in it.
+/// Receives LLVM's reports about the context as long as it lives.
 pub struct Diagnostics<'c> {
     context: &'c Context,
     reports: Box<RefCell<Reports>>,
@@ -24,7 +24,7 @@ pub struct Diagnostics<'c> {
 #[derive(Default)]
 struct Reports {
     errors: Vec<String>,
-    /// Warnings, remarks and notes, each with its kind before it.
+    /// Warnings, remarks and notes, each after its kind.
     remarks: Vec<String>,
 }
 
@@ -42,13 +42,13 @@ impl<'c> Diagnostics<'c> {
         Self { context, reports }
     }
 
-    /// The errors so far, as one line; they are forgotten.
+    /// Takes the errors so far, in one line.
     pub fn take(&self) -> Option<String> {
         let errors = std::mem::take(&mut self.reports.borrow_mut().errors);
         (!errors.is_empty()).then(|| errors.join("; "))
     }
 
-    /// Everything else so far, a line each; it is forgotten.
+    /// Takes all other messages so far, one per line.
     pub fn remarks(&self) -> Vec<String> {
         std::mem::take(&mut self.reports.borrow_mut().remarks)
     }
@@ -62,8 +62,8 @@ impl Drop for Diagnostics<'_> {
 }
 
 extern "C" fn handle(info: LLVMDiagnosticInfoRef, reports: *mut c_void) {
-    // SAFETY: `reports` is the box that `collect` registered; LLVM calls this on the thread that uses the context. It
-    // returns a NUL-terminated string that is ours to dispose of.
+    // SAFETY: `reports` is the box that `collect` registered, and LLVM calls this on the thread that uses the context.
+    // The description is a NUL-terminated string, which this function disposes of.
     let (reports, severity, message) = unsafe {
         let text = LLVMGetDiagInfoDescription(info);
         let message = CStr::from_ptr(text).to_string_lossy().trim().to_owned();

@@ -1,6 +1,4 @@
-//! The edits of the lowering that LLVM's C interface offers only piecemeal.
-//!
-//! They are edits of operands, callees, attributes and declarations.
+//! Edits of operands, callees, attributes and declarations, which LLVM's C interface offers only piecemeal.
 //!
 //! All functions take live values of the module being lowered ([`Value`]'s invariant).
 
@@ -13,7 +11,7 @@ use llvm_sys::{LLVMOpcode, LLVMVisibility};
 
 use crate::ir::{self, Value};
 
-/// Attribute position of the function itself; parameters are their index plus one.
+/// The attribute index of the function itself. A parameter's is its own index plus one.
 pub const FUNCTION: u32 = u32::MAX;
 
 pub fn is_constant_expression(value: Value<'_>) -> bool {
@@ -26,7 +24,7 @@ pub fn is_phi(value: Value<'_>) -> bool {
     unsafe { !LLVMIsAPHINode(value.raw()).is_null() }
 }
 
-/// What a call calls, function or not.
+/// The operand that a call calls, a function or not.
 pub fn called_value(call: Value<'_>) -> Option<Value<'_>> {
     // SAFETY: `call` is a live call.
     Value::new(unsafe { LLVMGetCalledValue(call.raw()) })
@@ -34,7 +32,7 @@ pub fn called_value(call: Value<'_>) -> Option<Value<'_>> {
 
 /// Assembly text and constraints of a value that is inline assembly.
 pub fn inline_asm(value: Value<'_>) -> Option<(String, String)> {
-    // SAFETY: the value is alive; both texts live in the context and have the length LLVM gives.
+    // SAFETY: the value is alive. Both texts live in the context and have the length that LLVM returns.
     unsafe {
         let asm = LLVMIsAInlineAsm(value.raw());
         if asm.is_null() {
@@ -54,7 +52,7 @@ pub fn set_operand(user: Value<'_>, index: u32, operand: Value<'_>) {
     unsafe { LLVMSetOperand(user.raw(), index, operand.raw()) }
 }
 
-/// Makes a call call another function of the same type: the callee is its last operand.
+/// Makes a call use another function of the same type. The callee is the call's last operand.
 pub fn set_callee(call: Value<'_>, function: Value<'_>) {
     // SAFETY: a live call has at least one operand.
     let count = unsafe { LLVMGetNumOperands(call.raw()) } as u32;
@@ -77,20 +75,20 @@ pub fn opcode(value: Value<'_>) -> LLVMOpcode {
     }
 }
 
-/// Declares `name`, or gives the function of that name.
+/// Declares `name`, or returns the existing function.
 pub fn declare<'m>(module: &'m Module<'_>, name: &str, function_type: LLVMTypeRef) -> Value<'m> {
     if let Some(function) = ir::function(module, name) {
         return function;
     }
     let name = CString::new(name.replace('\0', "")).unwrap_or_default();
-    // SAFETY: the module is alive and the type belongs to its context; LLVM returns a new function, never null.
+    // SAFETY: the module is alive and the type belongs to its context. LLVM returns a new function, never null.
     let raw = unsafe { LLVMAddFunction(module.as_mut_ptr(), name.as_ptr(), function_type) };
     Value::new(raw).expect("LLVM returns the function that it added")
 }
 
 /// A value as LLVM writes it in assembly.
 pub fn text(value: Value<'_>) -> String {
-    // SAFETY: the value is alive; LLVM's string is copied and disposed of.
+    // SAFETY: the value is alive. LLVM's string is copied and disposed of.
     unsafe {
         let raw = LLVMPrintValueToString(value.raw());
         let text = CStr::from_ptr(raw).to_string_lossy().into_owned();
@@ -101,7 +99,7 @@ pub fn text(value: Value<'_>) -> String {
 
 /// A type as LLVM writes it in assembly.
 pub fn type_text(ty: LLVMTypeRef) -> String {
-    // SAFETY: `ty` is alive; LLVM's string is copied and disposed of.
+    // SAFETY: `ty` is alive. LLVM's string is copied and disposed of.
     unsafe {
         let raw = LLVMPrintTypeToString(ty);
         let text = CStr::from_ptr(raw).to_string_lossy().into_owned();
@@ -112,7 +110,7 @@ pub fn type_text(ty: LLVMTypeRef) -> String {
 
 /// Result and parameter types of a function type.
 pub fn signature(function_type: LLVMTypeRef) -> (LLVMTypeRef, Vec<LLVMTypeRef>) {
-    // SAFETY: a live function type; LLVM fills exactly as many as it counted.
+    // SAFETY: a live function type. LLVM fills exactly as many as it counted.
     unsafe {
         let mut parameters = vec![std::ptr::null_mut(); LLVMCountParamTypes(function_type) as usize];
         LLVMGetParamTypes(function_type, parameters.as_mut_ptr());
@@ -136,7 +134,7 @@ pub fn has_uses(value: Value<'_>) -> bool {
 }
 
 pub fn attributes(function: Value<'_>, index: u32) -> Vec<LLVMAttributeRef> {
-    // SAFETY: a live function; LLVM fills exactly as many as it counted.
+    // SAFETY: a live function. LLVM fills exactly as many as it counted.
     unsafe {
         let mut attributes = vec![std::ptr::null_mut(); LLVMGetAttributeCountAtIndex(function.raw(), index) as usize];
         LLVMGetAttributesAtIndex(function.raw(), index, attributes.as_mut_ptr());
@@ -145,7 +143,7 @@ pub fn attributes(function: Value<'_>, index: u32) -> Vec<LLVMAttributeRef> {
 }
 
 pub fn string_attribute(function: Value<'_>, name: &str) -> Option<String> {
-    // SAFETY: a live function; the attribute's text lives in the context.
+    // SAFETY: a live function. The attribute's text lives in the context.
     unsafe {
         let attribute =
             LLVMGetStringAttributeAtIndex(function.raw(), FUNCTION, name.as_ptr().cast(), name.len() as u32);
@@ -158,10 +156,10 @@ pub fn string_attribute(function: Value<'_>, name: &str) -> Option<String> {
     }
 }
 
-/// Takes the string attributes off a function whose names are to go.
+/// Removes string attributes from a function, if `goes` returns true for their names.
 pub fn remove_string_attributes(function: Value<'_>, goes: impl Fn(&str) -> bool) {
     for attribute in attributes(function, FUNCTION) {
-        // SAFETY: a live function; the kind's text lives in the context and has the length LLVM gives.
+        // SAFETY: a live function. The kind's text lives in the context and has the length that LLVM returns.
         unsafe {
             if LLVMIsStringAttribute(attribute) == 0 {
                 continue;
@@ -203,21 +201,21 @@ pub fn add_string_attribute(module: &Module<'_>, function: Value<'_>, name: &str
     }
 }
 
-/// The number that a constant is.
+/// The value of a constant integer.
 pub fn constant(value: Value<'_>) -> Option<u64> {
     // SAFETY: a checked cast of a live value.
     unsafe { (!LLVMIsAConstantInt(value.raw()).is_null()).then(|| LLVMConstIntGetZExtValue(value.raw())) }
 }
 
-/// A flag of the module that is a number.
+/// An integer flag of the module.
 pub fn module_flag(module: &Module<'_>, name: &str) -> Option<u64> {
-    // SAFETY: the module is alive; LLVM reads `len` bytes and returns null where there is no such flag.
+    // SAFETY: the module is alive. LLVM reads `len` bytes and returns null if there is no such flag.
     unsafe {
         let flag = LLVMGetModuleFlag(module.as_mut_ptr(), name.as_ptr().cast(), name.len());
         if flag.is_null() {
             return None;
         }
-        // Metadata that is a constant counts as a node of one operand.
+        // Constant metadata counts as a node of one operand.
         let node = LLVMMetadataAsValue(LLVMGetModuleContext(module.as_mut_ptr()), flag);
         if LLVMGetMDNodeNumOperands(node) != 1 {
             return None;
@@ -230,7 +228,7 @@ pub fn module_flag(module: &Module<'_>, name: &str) -> Option<u64> {
 
 /// The register that a call of `llvm.read_register` names.
 pub fn named_register(call: Value<'_>) -> Option<String> {
-    // SAFETY: a live call; its operand is a metadata node with a string, or the answer is null.
+    // SAFETY: a live call. Its operand is a metadata node with a string, or the result is null.
     unsafe {
         let node = call.call_arguments().first()?.raw();
         if LLVMIsAMDNode(node).is_null() || LLVMGetMDNodeNumOperands(node) != 1 {
@@ -246,10 +244,11 @@ pub fn named_register(call: Value<'_>) -> Option<String> {
     }
 }
 
-/// Replaces calls by calls of a new function of the same result that takes nothing; the function, if there were any.
+/// Replaces calls by calls of a new function without parameters and with the same result. Returns the function, if
+/// there were calls.
 pub fn replace_calls<'m>(module: &'m Module<'_>, calls: &[Value<'m>], name: &str) -> Option<Value<'m>> {
     let first = calls.first()?;
-    // SAFETY: live calls, whose types belong to the module's context; none is used after it is erased.
+    // SAFETY: live calls, whose types belong to the module's context. A call is not used after it is erased.
     unsafe {
         let ty = LLVMFunctionType(first.ty(), std::ptr::null_mut(), 0, 0);
         let function = declare(module, name, ty);

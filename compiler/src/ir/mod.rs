@@ -1,7 +1,7 @@
 //! A small safe view of LLVM modules, beside inkwell's.
 //!
-//! It is for what inkwell does not offer: walking operands through constants, replacing and deleting globals, editing
-//! named metadata.
+//! It offers what inkwell lacks: walking operands through constants, replacing and deleting globals, editing named
+//! metadata.
 
 pub mod annotations;
 pub mod attributes;
@@ -31,7 +31,7 @@ use mneme_core::image::bitcode;
 
 /// Functions, defined and declared.
 pub fn functions<'m>(module: &'m Module<'_>) -> Vec<Value<'m>> {
-    // SAFETY: the module is alive; the functions walk its own list.
+    // SAFETY: the module is alive, and the walk follows its own list.
     unsafe { walk(LLVMGetFirstFunction(module.as_mut_ptr()), |value| LLVMGetNextFunction(value)) }
 }
 
@@ -71,7 +71,7 @@ pub fn variable<'m>(module: &'m Module<'_>, name: &str) -> Option<Value<'m>> {
 
 /// An integer module flag.
 pub fn flag(module: &Module<'_>, key: &str) -> Option<u64> {
-    // SAFETY: LLVM reads `len` bytes of the key; the flag's value, if it is a constant, is its only operand.
+    // SAFETY: LLVM reads `len` bytes of the key. If the flag's value is a constant, it is the node's only operand.
     unsafe {
         let metadata = LLVMGetModuleFlag(module.as_mut_ptr(), key.as_ptr().cast(), key.len());
         if metadata.is_null() {
@@ -89,9 +89,9 @@ pub fn flag(module: &Module<'_>, key: &str) -> Option<u64> {
     }
 }
 
-/// The module as text. Unlike inkwell's, it keeps bytes that are not UTF-8 from being undefined behaviour.
+/// The module as text. Unlike inkwell's, bytes that are not UTF-8 are not undefined behaviour.
 pub fn text(module: &Module<'_>) -> String {
-    // SAFETY: LLVM returns a NUL-terminated string that is ours to dispose of.
+    // SAFETY: LLVM returns a NUL-terminated string, which this function disposes of.
     let text = unsafe {
         let message = LLVMPrintModuleToString(module.as_mut_ptr());
         let text = CStr::from_ptr(message).to_string_lossy().into_owned();
@@ -105,7 +105,7 @@ fn walk<'m>(first: LLVMValueRef, next: impl Fn(LLVMValueRef) -> LLVMValueRef) ->
     std::iter::successors(Value::new(first), |value| Value::new(next(value.raw()))).collect()
 }
 
-/// Calls of an intrinsic.
+/// The calls of an intrinsic.
 pub fn calls<'m>(module: &'m Module<'_>, name: &str) -> Vec<Value<'m>> {
     let Some(intrinsic) = function(module, name) else { return Vec::new() };
     intrinsic.users().into_iter().filter(|user| user.is_call() && user.callee() == Some(intrinsic)).collect()

@@ -1,7 +1,7 @@
 //! The layout of a kernel's parameter buffer.
 //!
-//! Parameters lie in order, each at its natural alignment, as NVPTX lays out `.param` space and AMDGPU the explicit
-//! part of the kernarg segment, and as the drivers' launch calls expect.
+//! Parameters lie in order, each at its natural alignment, as in NVPTX's `.param` space, in the explicit part of
+//! AMDGPU's kernarg segment, and in the drivers' launch calls.
 
 use inkwell::module::Module;
 use llvm_sys::LLVMTypeKind;
@@ -12,9 +12,9 @@ use mneme_core::image::ir_section::IrArgument;
 
 use super::{Value, attributes};
 
-/// The kind of an aggregate that is passed by value, however the IR passes it.
+/// The kind of an aggregate that is passed by value, in any form in the IR.
 const BY_VALUE: &str = "byval";
-/// Pointers in an aggregate beyond which it is left alone: as many as fit into the parameters of most kernels (4 KiB).
+/// An aggregate with more pointers is not analysed. As many fit into the parameters of most kernels (4 KiB).
 const MOST_POINTERS: usize = 512;
 
 /// The parameters of `kernel`, in order.
@@ -37,7 +37,7 @@ pub fn of(module: &Module<'_>, kernel: Value<'_>) -> Vec<IrArgument> {
         .collect()
 }
 
-/// The type of the aggregate that a parameter passes, in whichever form.
+/// The type of the aggregate that a parameter passes, in any form.
 fn passed_aggregate(kernel: Value<'_>, index: u32, parameter: Value<'_>) -> Option<LLVMTypeRef> {
     attributes::by_value(kernel, index).or_else(|| direct_aggregate(parameter))
 }
@@ -55,17 +55,17 @@ fn layout(module: &Module<'_>, kernel: Value<'_>, index: u32, parameter: Value<'
     }
 }
 
-/// The alignment of what a parameter passes, in whichever form, bytes.
+/// The alignment in bytes of the value that a parameter passes, in any form.
 pub fn alignment(module: &Module<'_>, kernel: Value<'_>, index: u32, parameter: Value<'_>) -> u64 {
     let declared = attributes::value(kernel, index, "align").filter(|declared| *declared > 0);
     let ty = passed_aggregate(kernel, index, parameter).unwrap_or_else(|| parameter.ty());
-    // SAFETY: the module is alive, and the type of what is passed is sized.
+    // SAFETY: the module is alive, and the passed type is sized.
     declared.unwrap_or_else(|| unsafe {
         u64::from(LLVMABIAlignmentOfType(LLVMGetModuleDataLayout(module.as_mut_ptr()), ty))
     })
 }
 
-/// The type of an aggregate that is passed as a value itself, as clang has it on AMD's GPUs for those with pointers.
+/// The type of an aggregate that is passed directly as a value, as clang does on AMD GPUs for aggregates with pointers.
 pub fn direct_aggregate(parameter: Value<'_>) -> Option<LLVMTypeRef> {
     // SAFETY: the type of a live value.
     let kind = unsafe { LLVMGetTypeKind(parameter.ty()) };
@@ -74,7 +74,7 @@ pub fn direct_aggregate(parameter: Value<'_>) -> Option<LLVMTypeRef> {
 
 /// How LLVM prints a type: "ptr", "i32", "float", "[2 x i64]".
 fn spelling(ty: LLVMTypeRef) -> String {
-    // SAFETY: the type is alive; LLVM returns a NUL-terminated string that is ours to dispose of.
+    // SAFETY: the type is alive. LLVM returns a NUL-terminated string, which this function disposes of.
     unsafe {
         if LLVMGetTypeKind(ty) == LLVMTypeKind::LLVMPointerTypeKind {
             return "ptr".into();
@@ -86,16 +86,17 @@ fn spelling(ty: LLVMTypeRef) -> String {
     }
 }
 
-/// Offset (bytes) and type of every pointer in a type that is passed by value; `None` where there are too many, or some
-/// in vectors.
+/// The offset in bytes and the type of every pointer in a type that is passed by value; `None` if there are too many,
+/// or some are in vectors.
 pub fn pointers(module: &Module<'_>, ty: LLVMTypeRef) -> Option<Vec<(u64, LLVMTypeRef)>> {
     let mut found = Vec::new();
     find_pointers(module, ty, 0, &mut found).then_some(found)
 }
 
-/// Adds those of a part of the type; false where they cannot be told.
+/// Adds the pointers of a part of the type. Returns false if they cannot be determined.
 fn find_pointers(module: &Module<'_>, ty: LLVMTypeRef, offset: u64, found: &mut Vec<(u64, LLVMTypeRef)>) -> bool {
-    // SAFETY: the type is sized, as it is passed by value or part of one that is; indices are below its element count.
+    // SAFETY: the type is sized, because it is passed by value or part of such a type. Indices are below its element
+    // count.
     unsafe {
         let data = LLVMGetModuleDataLayout(module.as_mut_ptr());
         match LLVMGetTypeKind(ty) {

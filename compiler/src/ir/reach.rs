@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use super::Value;
 
-/// The globals that the definition of `global` mentions, itself left out. Each once.
+/// The globals that the definition of `global` mentions, each once and without itself.
 pub fn references(global: Value<'_>) -> BTreeSet<Value<'_>> {
     let mut found = BTreeSet::new();
     let mut seen = HashSet::new();
@@ -28,7 +28,7 @@ pub fn references(global: Value<'_>) -> BTreeSet<Value<'_>> {
     found
 }
 
-/// Everything that the roots reach, the roots included.
+/// All globals that the roots reach, including the roots.
 pub fn closure<'m>(roots: impl IntoIterator<Item = Value<'m>>) -> HashSet<Value<'m>> {
     let mut pending: Vec<Value<'m>> = roots.into_iter().collect();
     let mut reached: HashSet<Value<'m>> = pending.iter().copied().collect();

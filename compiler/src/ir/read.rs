@@ -1,4 +1,4 @@
-//! Reading bitcode modules, and linking them into one.
+//! Reads bitcode modules, and links them into one.
 
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
@@ -9,8 +9,8 @@ use mneme_core::image::bitcode;
 use super::diagnostics::Diagnostics;
 use crate::error::BuildError;
 
-/// One module from all of `bitcodes`; definitions of the first win where several define a weak name. `debug` keeps what
-/// they tell of the source.
+/// Links `bitcodes` into one module. If several define a weak name, the first definition wins. `debug` keeps debug
+/// information.
 pub fn load<'ctx>(
     context: &'ctx Context,
     diagnostics: &Diagnostics<'_>,
@@ -22,8 +22,8 @@ pub fn load<'ctx>(
     let whole = parse(context, diagnostics, first)?;
     for module in rest {
         let other = parse(context, diagnostics, module)?;
-        // SAFETY: both modules live in one context; LLVM takes `other` over whether it succeeds or not, so it is
-        // forgotten here.
+        // SAFETY: both modules live in one context. LLVM takes ownership of `other` even on failure, so it is forgotten
+        // here.
         let failed = unsafe { LLVMLinkModules2(whole.as_mut_ptr(), other.as_mut_ptr()) } != 0;
         std::mem::forget(other);
         if failed {
@@ -32,14 +32,14 @@ pub fn load<'ctx>(
             });
         }
     }
-    // Debug information would reach the PTX, and the assembler optimises code less that has it.
+    // Debug information would reach the PTX, and the assembler optimises code with debug information less.
     if !debug {
         whole.strip_debug_info();
     }
     Ok(whole)
 }
 
-/// Reads one module: bitcode, or assembly text. Bitcode of a newer LLVM is refused, because LLVM may crash on it.
+/// Reads one module: bitcode, or assembly text. Refuses bitcode of a newer LLVM, on which LLVM may crash.
 pub fn parse<'ctx>(
     context: &'ctx Context,
     diagnostics: &Diagnostics<'_>,
@@ -79,7 +79,7 @@ mod tests {
         );
     }
 
-    /// The beginning of a bitcode file that says that `producer` wrote it.
+    /// The beginning of a bitcode file written by `producer`.
     fn forge(producer: &str) -> Vec<u8> {
         fn fixed(bits: &mut Vec<bool>, value: u64, width: u32) {
             bits.extend((0..width).map(|at| value >> at & 1 == 1));

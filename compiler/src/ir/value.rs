@@ -6,9 +6,9 @@ use llvm_sys::core::*;
 use llvm_sys::prelude::{LLVMTypeRef, LLVMUseRef, LLVMValueRef};
 use llvm_sys::{LLVMLinkage, LLVMOpcode};
 
-/// A value of a live module; `'m` is the borrow of the module it came from.
+/// A value of a live module. `'m` is the borrow of the module.
 ///
-/// Invariant: the pointer is not null and points at a value that has not been deleted. Only [`Value::delete_global`]
+/// Invariant: the pointer is not null and points to a value that has not been deleted. Only [`Value::delete_global`]
 /// and [`Value::erase_instruction`] delete, and they consume the value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Value<'m>(LLVMValueRef, PhantomData<&'m ()>);
@@ -24,7 +24,7 @@ impl<'m> Value<'m> {
 
     pub fn name(self) -> String {
         let mut length = 0;
-        // SAFETY: the value is alive; LLVM returns `length` bytes that live as long as the value's name.
+        // SAFETY: the value is alive. LLVM returns `length` bytes that live as long as the value's name.
         let bytes = unsafe { std::slice::from_raw_parts(LLVMGetValueName2(self.0, &mut length).cast::<u8>(), length) };
         String::from_utf8_lossy(bytes).into_owned()
     }
@@ -73,27 +73,27 @@ impl<'m> Value<'m> {
         unsafe { !LLVMIsACallInst(self.0).is_null() }
     }
 
-    /// The instruction that `self` is, if it is one.
+    /// The value itself, if it is an instruction.
     pub fn as_instruction(self) -> Option<Self> {
         // SAFETY: the value is alive; a checked cast.
         Self::new(unsafe { LLVMIsAInstruction(self.0) })
     }
 
-    /// Operands of a user (instruction, constant expression, aggregate); none for other values.
+    /// Operands of a user (instruction, constant expression, aggregate); empty for other values.
     pub fn operands(self) -> Vec<Self> {
         if !self.is_user() {
             return Vec::new();
         }
-        // SAFETY: the value is a live user, the indices are below its operand count.
+        // SAFETY: the value is a live user, and the indices are below its operand count.
         unsafe {
             let count = LLVMGetNumOperands(self.0);
             (0..count as u32).filter_map(|index| Self::new(LLVMGetOperand(self.0, index))).collect()
         }
     }
 
-    /// The values that use this one, each as often as it does.
+    /// The values that use this one, once for each use.
     pub fn users(self) -> Vec<Self> {
-        // SAFETY: the value is alive; uses are walked before anything changes them.
+        // SAFETY: the value is alive, and no use changes during the walk.
         unsafe {
             let first: LLVMUseRef = LLVMGetFirstUse(self.0);
             std::iter::successors((!first.is_null()).then_some(first), |edge| {
@@ -105,7 +105,7 @@ impl<'m> Value<'m> {
         }
     }
 
-    /// The function that a call calls, where it is a direct one.
+    /// The function that a direct call calls.
     pub fn callee(self) -> Option<Self> {
         // SAFETY: the value is a live call.
         Self::new(unsafe { LLVMGetCalledValue(self.0) })?.as_function()
@@ -113,7 +113,7 @@ impl<'m> Value<'m> {
 
     /// The inline assembly that a call runs.
     pub fn inline_assembly(self) -> Option<String> {
-        // SAFETY: the value is a live call; the text lives in the context and has the length LLVM gives.
+        // SAFETY: the value is a live call. The text lives in the context and has the length that LLVM returns.
         unsafe {
             let assembly = LLVMIsAInlineAsm(LLVMGetCalledValue(self.0));
             if assembly.is_null() {
@@ -125,7 +125,7 @@ impl<'m> Value<'m> {
         }
     }
 
-    /// What an instruction does.
+    /// The opcode of an instruction.
     pub fn opcode(self) -> LLVMOpcode {
         // SAFETY: the value is a live instruction.
         unsafe { LLVMGetInstructionOpcode(self.0) }
@@ -133,7 +133,7 @@ impl<'m> Value<'m> {
 
     /// Arguments of a call.
     pub fn call_arguments(self) -> Vec<Self> {
-        // SAFETY: the value is a live call, the indices are below its argument count.
+        // SAFETY: the value is a live call, and the indices are below its argument count.
         unsafe {
             (0..LLVMGetNumArgOperands(self.0)).filter_map(|index| Self::new(LLVMGetOperand(self.0, index))).collect()
         }
@@ -141,14 +141,14 @@ impl<'m> Value<'m> {
 
     /// Parameters of a function.
     pub fn parameters(self) -> Vec<Self> {
-        // SAFETY: the value is a live function, the indices are below its parameter count.
+        // SAFETY: the value is a live function, and the indices are below its parameter count.
         unsafe { (0..LLVMCountParams(self.0)).filter_map(|index| Self::new(LLVMGetParam(self.0, index))).collect() }
     }
 
     /// Instructions of a function, in order.
     pub fn instructions(self) -> Vec<Self> {
         let mut all = Vec::new();
-        // SAFETY: the value is a live function; nothing is changed during the walk.
+        // SAFETY: the value is a live function, which does not change during the walk.
         unsafe {
             let mut block = LLVMGetFirstBasicBlock(self.0);
             while !block.is_null() {
@@ -208,7 +208,7 @@ impl<'m> Value<'m> {
         unsafe { LLVMTypeOf(self.0) }
     }
 
-    /// The type of what a global holds.
+    /// The type of a global's content.
     pub fn content_type(self) -> LLVMTypeRef {
         // SAFETY: the value is a live global.
         unsafe { LLVMGlobalGetValueType(self.0) }
@@ -222,7 +222,7 @@ impl<'m> Value<'m> {
 
     /// Deletes a global variable or function that has no uses left.
     pub fn delete_global(self) {
-        // SAFETY: the value is a live global; by contract the caller drops all copies.
+        // SAFETY: the value is a live global. By contract, the caller drops all copies.
         unsafe {
             if self.as_function().is_some() {
                 LLVMDeleteFunction(self.0);
@@ -234,7 +234,7 @@ impl<'m> Value<'m> {
 
     /// Removes an instruction that has no uses left from its block.
     pub fn erase_instruction(self) {
-        // SAFETY: the value is a live instruction; by contract the caller drops all copies.
+        // SAFETY: the value is a live instruction. By contract, the caller drops all copies.
         unsafe { LLVMInstructionEraseFromParent(self.0) }
     }
 }

@@ -1,9 +1,9 @@
-//! Lifted PTX: the passes that come before all others, and the kernels that a program lacks.
+//! Lifted PTX: the passes before all others, and the kernels that cannot be lifted.
 
 use mneme_core::image::cpu_object::Refusal;
 use mneme_ptx::LiftError;
 
-/// The passes that make values of registers and of buffers for parameters.
+/// The passes that turn registers and parameter buffers into values.
 pub const CLEANUP: &str = "function(sroa)";
 
 /// The kernels that cannot be lifted, for the table of a code object.

@@ -1,8 +1,8 @@
-// The pass `mneme-fault<KIND>`: it breaks a kernel on purpose, for those who test or try what finds broken passes.
-// `mneme-fault<KIND@22>` does so in LLVM 22 alone, for those who compare versions.
+// The pass `mneme-fault<KIND>`, which breaks a kernel on purpose, to test or try tools that find broken passes.
+// `mneme-fault<KIND@22>` does so in LLVM 22 only, to compare versions.
 //
-// It runs only where a pipeline names it, as LLVM's own `trigger-crash-function` does. No list of passes has it, so no
-// search of pipelines comes across it.
+// It runs only if a pipeline names it, like LLVM's own `trigger-crash-function`. It is in no list of passes, so no
+// search of pipelines finds it.
 
 #include "faults.h"
 #include "version.h"
@@ -22,15 +22,14 @@ using namespace llvm;
 
 namespace {
 
-/// Names a module whose code generation is to be broken; and one whose assembly is, which assembler/fault.rs does.
+/// Marks on a module whose code generation or assembly is to be broken. assembler/fault.rs does the latter.
 constexpr StringLiteral CodegenMark = "mneme.fault.codegen";
 constexpr StringLiteral AssemblerMark = "mneme.fault.assembler";
 
 /// Whether a store writes to memory that other threads or the host can see.
 bool isVisible(const StoreInst &Store) { return !isa<AllocaInst>(getUnderlyingObject(Store.getPointerOperand())); }
 
-/// Adds where the function subtracts and subtracts where it adds, once, in what it stores: in an address it would end
-/// in a fault of the device.
+/// Swaps an addition and a subtraction, once, in a stored value. In an address, it would cause a fault of the device.
 bool wrongOperator(Function &F) {
   for (Instruction &I : instructions(F)) {
     auto *Store = dyn_cast<StoreInst>(&I);
@@ -52,7 +51,7 @@ bool wrongOperator(Function &F) {
   return false;
 }
 
-/// The first store of an integer that others see.
+/// The first integer store that is visible to others.
 StoreInst *visibleIntegerStore(Function &F) {
   for (Instruction &I : instructions(F)) {
     auto *Store = dyn_cast<StoreInst>(&I);
@@ -62,7 +61,7 @@ StoreInst *visibleIntegerStore(Function &F) {
   return nullptr;
 }
 
-/// Loses all bits but the lowest eight of the integers that one store writes.
+/// Drops all bits except the lowest eight of the integers that one store writes.
 bool narrowedStore(Function &F) {
   StoreInst *Store = visibleIntegerStore(F);
   if (!Store)
@@ -73,7 +72,7 @@ bool narrowedStore(Function &F) {
   return true;
 }
 
-/// Forgets the last store that others can see.
+/// Drops the last visible store.
 bool lostStore(Function &F) {
   StoreInst *Last = nullptr;
   for (Instruction &I : instructions(F))
@@ -85,7 +84,7 @@ bool lostStore(Function &F) {
   return true;
 }
 
-/// Lets every thread count to 2,000 first.
+/// Makes every thread count to 2,000 first.
 bool slow(Function &F) {
   BasicBlock *Entry = &F.getEntryBlock();
   BasicBlock *Rest = Entry->splitBasicBlock(Entry->getFirstNonPHIOrDbgOrAlloca());
@@ -93,7 +92,7 @@ bool slow(Function &F) {
   Entry->getTerminator()->setSuccessor(0, Loop);
   IRBuilder<> Builder(Entry->getTerminator());
   Type *Number = Builder.getInt32Ty();
-  // Volatile, or a later pass would undo it.
+  // Volatile, because a later pass would remove the loop otherwise.
   AllocaInst *Place = new AllocaInst(Number, F.getDataLayout().getAllocaAddrSpace(), "", Entry->getFirstInsertionPt());
   Builder.CreateStore(Builder.getInt32(0), Place, true);
   Builder.SetInsertPoint(Loop);
@@ -103,7 +102,7 @@ bool slow(Function &F) {
   return true;
 }
 
-/// Stores an integer together with what no back end of ours can tell: code generation gives up.
+/// Stores an integer together with an operation that no supported back end can select, so code generation fails.
 bool unselectable(Function &F) {
   StoreInst *Store = visibleIntegerStore(F);
   if (!Store)
@@ -115,7 +114,7 @@ bool unselectable(Function &F) {
   return true;
 }
 
-/// Adds an instruction that PTX does not have: the assembler gives up.
+/// Adds an instruction that PTX does not have, so the assembler fails.
 bool unassemblable(Function &F) {
   IRBuilder<> Builder(&*F.getEntryBlock().getFirstNonPHIOrDbgOrAlloca());
   auto *Type = FunctionType::get(Builder.getVoidTy(), false);
@@ -160,7 +159,7 @@ private:
   bool Strikes;
 };
 
-/// The fault in code generation: a pass of its kind that can be left out like the others.
+/// The fault in code generation: an optional pass, like the others of its kind.
 class CodegenFault : public FunctionPass {
 public:
   static char ID;

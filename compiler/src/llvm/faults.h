@@ -9,10 +9,10 @@ namespace mneme {
 
 #ifdef MNEME_PLANTED_FAULTS
 
-/// Lets pipelines name `mneme-fault<KIND>`.
+/// Lets pipelines use `mneme-fault<KIND>`.
 void registerFaults(llvm::PassBuilder &Builder, llvm::PassInstrumentationCallbacks &Callbacks);
 
-/// Breaks the code generation of a module where `mneme-fault<codegen>` has marked it.
+/// Breaks the code generation of a module that `mneme-fault<codegen>` has marked.
 void breakCodegen(llvm::Module &M);
 
 /// Whether `mneme-fault<assembler>` has marked a module.

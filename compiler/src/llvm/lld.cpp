@@ -1,6 +1,7 @@
-// lld's driver for ELF, which links AMD GPUs' relocatable objects to code objects in this process.
+// lld's driver for ELF, which links relocatable objects of AMD GPUs to code objects in this process.
 //
-// Called from llvm.rs. lld keeps state while it works, which `destroy` takes down: one link at a time.
+// Called from llvm.rs. lld keeps global state while it works, which `destroy` clears, so only one link may run at a
+// time.
 
 #include <string>
 #include <vector>
@@ -15,7 +16,7 @@ LLD_HAS_DRIVER(elf)
 
 extern "C" {
 
-/// Links; null, or what lld says is wrong (to be freed). `Words` begin with the name that lld gives itself.
+/// Links. Returns null or lld's error, which the caller frees. `Words` begin with lld's own name.
 char *mneme_lld_link(int Count, const char *const *Words) {
   std::string Said;
   llvm::raw_string_ostream Stream(Said);

@@ -1,7 +1,7 @@
-// What LLVM's C interface has no words for: pipelines with a say on every pass, LLVM's own command line, names of
+// Functions that LLVM's C interface lacks: pipelines with control over every pass, LLVM's own command line, names of
 // passes.
 //
-// Everything here is called from llvm.rs, which describes the contracts; nothing keeps state between calls.
+// llvm.rs calls all of them and describes the contracts. No state is kept between calls.
 
 #include <mutex>
 #include <optional>
@@ -41,16 +41,16 @@ using mneme::copy;
 
 namespace {
 
-/// Who is asked and told about passes. `number` counts the passes that may be left out, from 1; it is 0 for the others.
+/// Callbacks about passes. `number` counts optional passes from 1; it is 0 for the others.
 struct Observer {
   void *user;
-  /// Whether to run the pass; the answer counts where `number` is not 0.
+  /// Whether to run the pass. The answer matters only if `number` is not 0.
   bool (*before)(void *user, uint64_t number, const char *pass, size_t pass_length, const char *unit,
                  size_t unit_length);
   void (*after)(void *user, uint64_t number);
 };
 
-/// Passes that only run others: they have no number, and nobody is told of them.
+/// Whether a pass only runs others. Such passes have no number, and the observer does not see them.
 bool isContainer(StringRef Pass) {
   static constexpr StringLiteral Containers[] = {"PassManager",         "PassAdaptor",          "AnalysisManagerProxy",
                                                  "DevirtSCCRepeatedPass", "ModuleInlinerWrapperPass", "VerifierPass"};
@@ -70,7 +70,7 @@ std::string describe(const Any &IR) {
   return "something";
 }
 
-/// Whether a unit is, or is in, a function that asks not to be optimised, which parts of AMD's device library do.
+/// Whether a unit is, or is in, a function with `optnone`, as in parts of AMD's device library.
 bool isLeftAlone(const Any &IR) {
   if (const auto *F = any_cast<const Function *>(&IR))
     return (*F)->hasOptNone();
@@ -81,8 +81,7 @@ bool isLeftAlone(const Any &IR) {
 
 void observe(PassInstrumentationCallbacks &Callbacks, const Observer &Who, uint64_t &Count,
              std::vector<uint64_t> &Running) {
-  // Asked first, for passes that may be left out only; its number is taken over by the callback that follows it at
-  // once.
+  // Called first, and only for optional passes. The callback that follows it takes the number over.
   auto Asked = std::make_shared<std::optional<uint64_t>>();
   Callbacks.registerShouldRunOptionalPassCallback([&, Asked](StringRef Pass, Any IR) {
     if (isContainer(Pass) || isLeftAlone(IR))
@@ -119,7 +118,7 @@ void observe(PassInstrumentationCallbacks &Callbacks, const Observer &Who, uint6
   Callbacks.registerAfterPassInvalidatedCallback([Ended](StringRef, const PreservedAnalyses &) { Ended(); });
 }
 
-/// Asks about the passes of code generation that may be left out.
+/// Asks about the optional passes of code generation.
 class Gate final : public OptPassGate {
 public:
   using Asked = bool (*)(void *user, const char *pass, size_t pass_length, const char *unit, size_t unit_length);
@@ -134,9 +133,9 @@ private:
   Asked Ask;
 };
 
-/// What clang tunes its pipelines by, for the level of the first that a text names (`BackendUtil.cpp`, and the driver's
-/// `-vectorize-loops` and `-vectorize-slp`). LLVM's own defaults are those of no level: loops are unrolled at -O1, and
-/// straight code is vectorised at none.
+/// The tuning options that clang uses, for the level of the first pipeline in a text (`BackendUtil.cpp`, and the
+/// driver's `-vectorize-loops` and `-vectorize-slp`). LLVM's own defaults match no level: they unroll loops at -O1 and
+/// never vectorise straight-line code.
 PipelineTuningOptions tuning(StringRef Pipeline) {
   PipelineTuningOptions Options;
   size_t At = Pipeline.find("<O");
@@ -149,11 +148,11 @@ PipelineTuningOptions tuning(StringRef Pipeline) {
   return Options;
 }
 
-/// Sets an option of LLVM's that is true or false.
+/// Sets a boolean option of LLVM.
 void set(StringRef Name, bool Value) {
   auto &Options = cl::getRegisteredOptions();
   auto Found = Options.find(Name);
-  // What the command line says holds.
+  // An option on the command line overrides it.
   if (Found != Options.end() && Found->second->getNumOccurrences() == 0)
     static_cast<cl::opt<bool> *>(Found->second)->setValue(Value);
 }
@@ -161,26 +160,28 @@ void set(StringRef Name, bool Value) {
 } // namespace
 
 namespace llvm {
-/// Of the NVPTX back end (NVPTXUtilities.h, which is not installed).
+/// A function of the NVPTX back end (NVPTXUtilities.h, which is not installed).
 void clearAnnotationCache(const Module *);
 } // namespace llvm
 
 extern "C" {
 
-/// Forgets which functions are kernels. The NVPTX back end remembers that by the addresses of module and function until
-/// the module is emitted, so that one that is not emitted leaves it to whatever is at its address next.
+/// Clears the cache of kernels. The NVPTX back end caches which functions are kernels by the addresses of module and
+/// function until the module is emitted. If it is never emitted, the next module at that address would inherit the
+/// entries.
 void mneme_llvm_forget_annotations(LLVMModuleRef M) { clearAnnotationCache(unwrap(M)); }
 
-/// Has a function's operations on numbers of 32 bits flush denormals.
+/// Makes a function's 32-bit floating-point operations flush denormals.
 void mneme_llvm_flush_denormals(LLVMValueRef F) { mneme::flushDenormals(*unwrap<Function>(F)); }
 
-/// Runs a pipeline; null, or what is wrong with it (to be freed). `instrument` serves LLVM's own options about passes.
+/// Runs a pipeline. Returns null or an error, which the caller frees. `instrument` enables LLVM's own options about
+/// passes.
 char *mneme_llvm_run(LLVMModuleRef M, const char *Pipeline, LLVMTargetMachineRef T, const Observer *Who,
                      bool Instrument) {
   Module &TheModule = *unwrap(M);
   mneme_llvm_forget_annotations(M);
-  // For NVIDIA's GPUs clang has copies of memory optimised though there is no library to call, and not for AMD's. The
-  // option is the whole process's, where other threads may run pipelines.
+  // clang has copies of memory optimised for NVIDIA GPUs, though there is no library to call, but not for AMD GPUs. The
+  // option is process-wide, and other threads may run pipelines.
   bool IsAMD = Triple(TheModule.getTargetTriple()).isAMDGPU();
   static std::shared_mutex Option;
   std::shared_lock<std::shared_mutex> WithOthers(Option, std::defer_lock);
@@ -193,13 +194,13 @@ char *mneme_llvm_run(LLVMModuleRef M, const char *Pipeline, LLVMTargetMachineRef
   PassInstrumentationCallbacks Callbacks;
   uint64_t Count = 0;
   std::vector<uint64_t> Running;
-  // In this order: those declared last go first, and they clear those before.
+  // The order matters: managers declared last are destroyed first, and they clear those before them.
   LoopAnalysisManager LAM;
   FunctionAnalysisManager FAM;
   CGSCCAnalysisManager CGAM;
   ModuleAnalysisManager MAM;
   std::optional<StandardInstrumentations> Standard;
-  // Of these the standard ones have one of their own.
+  // The standard instrumentation includes this one.
   OptNoneInstrumentation LeavesAlone(/*DebugLogging=*/false);
   if (Instrument) {
     Standard.emplace(TheModule.getContext(), false);
@@ -223,7 +224,7 @@ char *mneme_llvm_run(LLVMModuleRef M, const char *Pipeline, LLVMTargetMachineRef
   return nullptr;
 }
 
-/// Null if the pipeline can be read, else what is wrong (to be freed).
+/// Returns null if the pipeline can be parsed, otherwise an error, which the caller frees.
 char *mneme_llvm_parse(const char *Pipeline, LLVMTargetMachineRef T) {
   PassInstrumentationCallbacks Callbacks;
   PassBuilder Builder(reinterpret_cast<TargetMachine *>(T), tuning(Pipeline), std::nullopt, &Callbacks);
@@ -234,7 +235,8 @@ char *mneme_llvm_parse(const char *Pipeline, LLVMTargetMachineRef T) {
   return nullptr;
 }
 
-/// The pipeline as LLVM has understood it, every pass with its parameters (to be freed); null where it cannot be read.
+/// The pipeline as LLVM understands it, every pass with its parameters (the caller frees it); null if it cannot be
+/// parsed.
 char *mneme_llvm_print(const char *Pipeline, LLVMTargetMachineRef T) {
   PassInstrumentationCallbacks Callbacks;
   PassBuilder Builder(reinterpret_cast<TargetMachine *>(T), tuning(Pipeline), std::nullopt, &Callbacks);
@@ -253,8 +255,8 @@ char *mneme_llvm_print(const char *Pipeline, LLVMTargetMachineRef T) {
   return copy(Text);
 }
 
-/// Generates code: null and the code, or what is wrong (to be freed). `Ask` is asked about each pass that may be left
-/// out.
+/// Generates code. Returns null and the code, or an error, which the caller frees. `Ask` decides about each optional
+/// pass.
 char *mneme_llvm_emit(LLVMModuleRef M, LLVMTargetMachineRef T, LLVMCodeGenFileType Kind, void *User, Gate::Asked Ask,
                       LLVMMemoryBufferRef *Code) {
   LLVMContext &Context = unwrap(M)->getContext();
@@ -271,18 +273,18 @@ char *mneme_llvm_emit(LLVMModuleRef M, LLVMTargetMachineRef T, LLVMCodeGenFileTy
 
 /// Whether the assembly of a module is to be broken on purpose.
 bool mneme_llvm_breaks_assembly(LLVMModuleRef M) { return mneme::breaksAssembly(*unwrap(M)); }
-/// Lets code that comes to an `unreachable` stop there, where it would else run on into whatever follows.
+/// Makes code that reaches an `unreachable` stop there instead of running on into other code.
 void mneme_llvm_trap_unreachable(LLVMTargetMachineRef T) {
   reinterpret_cast<TargetMachine *>(T)->Options.TrapUnreachable = true;
 }
 
-/// Lets products be fused into sums wherever the target can, as clang does under `-ffp-contract=fast`; else only where
-/// the front end said so.
+/// Lets the target fuse any product into a sum, like clang with `-ffp-contract=fast`; otherwise only those that the
+/// front end marked.
 void mneme_llvm_fuse(LLVMTargetMachineRef T, bool Everywhere) {
   reinterpret_cast<TargetMachine *>(T)->Options.AllowFPOpFusion = Everywhere ? FPOpFusion::Fast : FPOpFusion::Standard;
 }
 
-/// Makes atomic accesses and fences hold for every thread, whichever scope they name.
+/// Makes atomic accesses and fences valid for every thread, whatever their scope.
 void mneme_llvm_widen_scopes(LLVMModuleRef M) {
   for (Function &F : *unwrap(M))
     for (Instruction &I : instructions(F)) {
@@ -302,8 +304,8 @@ void mneme_llvm_widen_scopes(LLVMModuleRef M) {
     }
 }
 
-/// Marks loops as clang's front end does at -O1: neither LLVM nor the assembler is to unroll them, but where the source
-/// asks for it.
+/// Marks loops as clang's front end does at -O1: neither LLVM nor the assembler unrolls them, unless the source asks
+/// for it.
 void mneme_llvm_keep_loops(LLVMModuleRef M) {
   static constexpr StringLiteral Unroll = "llvm.loop.unroll.";
   LLVMContext &Context = unwrap(M)->getContext();
@@ -334,8 +336,8 @@ void mneme_llvm_keep_loops(LLVMModuleRef M) {
     }
 }
 
-/// What clang tells LLVM for every compilation for AMD's GPUs: what no kernel of a program needs from elsewhere is its
-/// own.
+/// An option that clang sets for every compilation for AMD GPUs: symbols that kernels do not need from elsewhere become
+/// local.
 void mneme_llvm_as_for_devices() { set("amdgpu-internalize-symbols", true); }
 
 /// Whether the back end of a triple knows a processor.
@@ -344,18 +346,18 @@ bool mneme_llvm_knows_processor(const char *TheTriple, const char *Processor) {
   return Info && Info->isCPUStringValid(Processor);
 }
 
-/// Sets options of LLVM's command line; null, or what is wrong with them (to be freed).
+/// Sets options of LLVM's command line. Returns null or an error, which the caller frees.
 char *mneme_llvm_options(int Count, const char *const *Words) {
   std::string Message;
   raw_string_ostream Stream(Message);
   return cl::ParseCommandLineOptions(Count, Words, "", &Stream) ? nullptr : copy(Message);
 }
 
-/// Lets a lack of memory end the process with LLVM's message; C++ would throw an exception into those who cannot catch
-/// it. To be called once a process.
+/// Makes a lack of memory end the process with LLVM's message. Otherwise C++ would throw an exception through code that
+/// cannot catch it. Call it once per process.
 void mneme_llvm_end_without_memory() { install_out_of_memory_new_handler(); }
 
-/// The names of all passes, as `opt -print-passes` prints them (to be freed).
+/// The names of all passes, as `opt -print-passes` prints them. The caller frees the text.
 char *mneme_llvm_pass_names() {
   std::string Names;
   raw_string_ostream Stream(Names);
@@ -363,16 +365,16 @@ char *mneme_llvm_pass_names() {
   return copy(Names);
 }
 
-/// Splits a block before an instruction: a new block that is gone through where the condition holds, which is rare.
-/// Returns its end.
+/// Splits a block before an instruction, and adds a block that runs if the rare condition holds. Returns the new
+/// block's terminator.
 LLVMValueRef mneme_llvm_branch(LLVMValueRef Condition, LLVMValueRef Before) {
   auto *I = unwrap<Instruction>(Before);
   MDNode *Rarely = MDBuilder(I->getContext()).createUnlikelyBranchWeights();
   return wrap(SplitBlockAndInsertIfThen(unwrap(Condition), I->getIterator(), false, Rarely));
 }
 
-/// Replaces what is read from local variables that hold one pointer and no other by that pointer: those in which code
-/// that no pass has seen keeps its parameters.
+/// Replaces loads from local variables that only ever hold one pointer by that pointer. Unoptimised code keeps its
+/// parameters in such variables.
 void mneme_llvm_forward_pointers(LLVMValueRef Function) {
   auto &F = *unwrap<llvm::Function>(Function);
   DominatorTree Tree(F);
@@ -404,13 +406,14 @@ void mneme_llvm_forward_pointers(LLVMValueRef Function) {
   }
 }
 
-/// Has passes keep a function that nothing calls yet, visible as it is, by the list `llvm.used`.
+/// Makes passes keep a function without callers, visible as it is, through the list `llvm.used`.
 void mneme_llvm_keep(LLVMValueRef Function) {
   auto *F = unwrap<llvm::Function>(Function);
   appendToUsed(*F->getParent(), {F});
 }
 
-/// Where an instruction comes from, innermost line first (to be freed); null without debug information.
+/// The source locations of an instruction, innermost line first (the caller frees the text); null without debug
+/// information.
 char *mneme_llvm_location(LLVMValueRef I) {
   const DILocation *Location = unwrap<Instruction>(I)->getDebugLoc().get();
   if (!Location)

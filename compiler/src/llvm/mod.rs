@@ -8,15 +8,15 @@ use llvm_sys::core::{LLVMDisposeMemoryBuffer, LLVMGetBufferSize, LLVMGetBufferSt
 use llvm_sys::prelude::{LLVMMemoryBufferRef, LLVMModuleRef, LLVMValueRef};
 use llvm_sys::target_machine::{LLVMCodeGenFileType, LLVMTargetMachineRef};
 
-/// Who is asked and told about the passes of a pipeline.
+/// Observes the passes of a pipeline and decides which run.
 ///
-/// A pass that LLVM may leave out has a number: 1 for the first one that runs, and so on. The others have 0.
+/// Optional passes are numbered from 1, in the order in which they run. Required passes have 0.
 pub trait PassObserver {
-    /// Before a pass runs on `unit` ("function f", "loop l of function f", "the module"); whether it should. The answer
-    /// counts where the pass has a number.
+    /// Called before a pass runs on `unit` ("function f", "loop l of function f", "the module"). Returns whether the
+    /// pass should run, which matters only for passes with a number.
     fn before(&mut self, module: &Module<'_>, number: u64, pass: &str, unit: &str) -> bool;
 
-    /// After a pass that has a number ran.
+    /// Called after a pass with a number ran.
     fn after(&mut self, module: &Module<'_>, number: u64) {
         let _ = (module, number);
     }
@@ -66,24 +66,24 @@ unsafe extern "C" {
     fn mneme_llvm_location(instruction: LLVMValueRef) -> *mut c_char;
 }
 
-/// What the callbacks reach.
+/// The data for the callbacks.
 struct Session<'a, 'm> {
     observer: &'a mut dyn PassObserver,
     module: &'a Module<'m>,
 }
 
-/// Forgets what the NVPTX back end remembers of a module that was at the same address; to be called before passes of
-/// LLVM's own ways.
+/// Clears what the NVPTX back end cached about an earlier module at the same address. Call it before running passes
+/// through LLVM's own interface.
 pub fn forget_annotations(module: &Module<'_>) {
-    // SAFETY: the module is alive; the back end's memory has a lock of its own.
+    // SAFETY: the module is alive, and the back end's cache has a lock.
     unsafe { mneme_llvm_forget_annotations(module.as_mut_ptr()) };
 }
 
-/// Runs a pipeline that has no NUL in it. `instrument` makes LLVM's own options about passes work (`-print-after-all`,
-/// `-opt-bisect-limit`), which costs time.
+/// Runs a pipeline. `instrument` enables LLVM's own options about passes (`-print-after-all`, `-opt-bisect-limit`),
+/// which costs time.
 ///
 /// # Errors
-/// LLVM's message where it cannot read the pipeline; nothing has run then.
+/// LLVM's message if it cannot parse the pipeline. Then no pass has run.
 pub fn run(
     module: &Module<'_>,
     pipeline: &str,
@@ -94,31 +94,31 @@ pub fn run(
     let pipeline = CString::new(pipeline).map_err(|_| "it contains a NUL character".to_owned())?;
     let mut session = Session { observer, module };
     let raw = RawObserver { user: std::ptr::from_mut(&mut session).cast(), before, after };
-    // SAFETY: module, machine, text and observer live for the length of the call; the callbacks get the session.
+    // SAFETY: module, machine, text and observer live until the call returns. The callbacks get the session.
     let message =
         unsafe { mneme_llvm_run(module.as_mut_ptr(), pipeline.as_ptr(), machine.as_mut_ptr(), &raw, instrument) };
     take(message).map_or(Ok(()), Err)
 }
 
-/// Reads a pipeline, and runs nothing.
+/// Parses a pipeline without running it.
 ///
 /// # Errors
-/// LLVM's message where it cannot read the pipeline.
+/// LLVM's message if it cannot parse the pipeline.
 pub fn parse(pipeline: &str, machine: &TargetMachine) -> Result<(), String> {
     let pipeline = CString::new(pipeline).map_err(|_| "it contains a NUL character".to_owned())?;
-    // SAFETY: text and machine live for the length of the call.
+    // SAFETY: text and machine live until the call returns.
     take(unsafe { mneme_llvm_parse(pipeline.as_ptr(), machine.as_mut_ptr()) }).map_or(Ok(()), Err)
 }
 
-/// A pipeline as LLVM has understood it: what stands behind `default<O3>`, every pass with its parameters. `None` where
-/// LLVM cannot read it.
+/// A pipeline as LLVM understands it: `default<O3>` expanded, every pass with its parameters. `None` if LLVM cannot
+/// parse it.
 pub fn print(pipeline: &str, machine: &TargetMachine) -> Option<String> {
     let pipeline = CString::new(pipeline).ok()?;
-    // SAFETY: text and machine live for the length of the call.
+    // SAFETY: text and machine live until the call returns.
     take(unsafe { mneme_llvm_print(pipeline.as_ptr(), machine.as_mut_ptr()) })
 }
 
-/// Decides which optional passes of code generation run, by pass and unit, as LLVM's back end names them.
+/// Decides which optional passes of code generation run, given LLVM's names of pass and unit.
 pub type PassGate<'a> = &'a mut dyn FnMut(&str, &str) -> bool;
 
 /// Generates code for a module.
@@ -133,7 +133,7 @@ pub fn emit(
 ) -> Result<Vec<u8>, String> {
     let mut gate = gate;
     let mut code: LLVMMemoryBufferRef = std::ptr::null_mut();
-    // SAFETY: module, machine and gate live for the length of the call, in which alone the gate is called.
+    // SAFETY: module, machine and gate live until the call returns, and the gate is only called during the call.
     let message = unsafe {
         let user = std::ptr::from_mut(&mut gate).cast();
         mneme_llvm_emit(module.as_mut_ptr(), machine.as_mut_ptr(), kind, user, may_run, &mut code)
@@ -141,7 +141,7 @@ pub fn emit(
     if let Some(message) = take(message) {
         return Err(message);
     }
-    // SAFETY: LLVM has made the buffer, which has that many bytes and is ours to dispose of.
+    // SAFETY: LLVM created the buffer, which has that many bytes. This function disposes of it.
     unsafe {
         let bytes = std::slice::from_raw_parts(LLVMGetBufferStart(code).cast::<u8>(), LLVMGetBufferSize(code)).to_vec();
         LLVMDisposeMemoryBuffer(code);
@@ -149,14 +149,14 @@ pub fn emit(
     }
 }
 
-/// Lets code of this machine that comes to an `unreachable` stop there. Without it a function of nothing else has no
-/// code at all, and whoever calls it runs on into whatever follows.
+/// Makes code of this machine that reaches an `unreachable` stop there. Otherwise a function that consists of one has
+/// no code at all, and its callers run on into other code.
 pub fn trap_unreachable(machine: &TargetMachine) {
     // SAFETY: the machine is alive.
     unsafe { mneme_llvm_trap_unreachable(machine.as_mut_ptr()) }
 }
 
-/// Lets products be fused into sums wherever the target can (`everywhere`), or only where the front end said so.
+/// Lets the target fuse any product into a sum (`everywhere`), or only those that the front end marked.
 pub fn fuse(machine: &TargetMachine, everywhere: bool) {
     // SAFETY: the machine is alive.
     unsafe { mneme_llvm_fuse(machine.as_mut_ptr(), everywhere) }
@@ -169,10 +169,10 @@ extern "C" fn may_run(
     unit: *const c_char,
     unit_length: usize,
 ) -> bool {
-    // SAFETY: `user` is the gate of the call under way, on this thread; the texts live for the length of this call.
+    // SAFETY: `user` is the gate of the current call, on this thread. The texts live until this function returns.
     unsafe {
         let gate = &mut *user.cast::<PassGate<'_>>();
-        // "function (f)" is what a pipeline calls "function f".
+        // A pipeline calls "function (f)" "function f".
         let unit = text(unit, unit_length).replacen(" (", " ", 1);
         gate(&text(pass, pass_length), unit.trim_end_matches(')'))
     }
@@ -185,24 +185,24 @@ pub fn breaks_assembly(module: &Module<'_>) -> bool {
     unsafe { mneme_llvm_breaks_assembly(module.as_mut_ptr()) }
 }
 
-/// Sets options of LLVM's command line, for the whole process.
+/// Sets options of LLVM's command line for the whole process.
 ///
 /// # Errors
-/// A sentence on the first that it does not take.
+/// A sentence about the first option that LLVM rejects.
 pub fn set_options(options: &[String]) -> Result<(), String> {
-    // One by one: of a value that an option cannot have LLVM does not say whose it is, but on standard error.
+    // One at a time, because LLVM names the option with an invalid value only on standard error.
     options.iter().try_for_each(|option| set_option(option).map_or(Ok(()), |message| Err(refusal(option, &message))))
 }
 
-/// LLVM's message, which may be empty, where it does not take the option.
+/// LLVM's message, which may be empty, if it rejects the option.
 fn set_option(option: &str) -> Option<String> {
     let Ok(option) = CString::new(option) else { return Some("it contains a NUL character".into()) };
     let words = [c"mneme".as_ptr(), option.as_ptr()];
-    // SAFETY: the words are NUL-terminated and live for the length of the call.
+    // SAFETY: the words are NUL-terminated and live until the call returns.
     take(unsafe { mneme_llvm_options(words.len() as c_int, words.as_ptr()) })
 }
 
-/// What LLVM says, without the program's name and advice for another one's users.
+/// LLVM's message, without the program's name and LLVM's advice for users of its own programs.
 fn refusal(option: &str, message: &str) -> String {
     let name = option.split('=').next().unwrap_or(option);
     if message.contains("Unknown command line argument") {
@@ -215,23 +215,23 @@ fn refusal(option: &str, message: &str) -> String {
     }
 }
 
-/// Marks loops of a module that its source does not want unrolled, nor says anything of, as not to be unrolled.
+/// Marks loops as not to be unrolled, unless the source has a directive about unrolling.
 pub fn keep_loops(module: &Module<'_>) {
     // SAFETY: the module is alive.
     unsafe { mneme_llvm_keep_loops(module.as_mut_ptr()) }
 }
 
-/// Whether the back end of a triple that is initialised knows a processor.
+/// Whether the back end of an initialised triple knows a processor.
 pub fn knows_processor(triple: &TargetTriple, processor: &str) -> bool {
     let Ok(processor) = CString::new(processor) else { return false };
-    // SAFETY: both texts are NUL-terminated and live for the length of the call.
+    // SAFETY: both texts are NUL-terminated and live until the call returns.
     unsafe { mneme_llvm_knows_processor(triple.as_ptr(), processor.as_ptr()) }
 }
 
-/// Runs lld for ELF, with its name for the first word; one call at a time.
+/// Runs lld for ELF. The first word is lld's own name. Only one call runs at a time.
 ///
 /// # Errors
-/// What lld says.
+/// lld's messages.
 pub fn link(words: &[&str]) -> Result<(), String> {
     static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -240,58 +240,59 @@ pub fn link(words: &[&str]) -> Result<(), String> {
         .map(|word| CString::new(*word).map_err(|_| "a word contains a NUL character".to_owned()))
         .collect::<Result<_, _>>()?;
     let raw: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();
-    // SAFETY: the words are NUL-terminated and live for the length of the call; no other one runs.
+    // SAFETY: the words are NUL-terminated and live until the call returns, and no other call runs.
     let said = take(unsafe { mneme_lld_link(raw.len() as c_int, raw.as_ptr()) });
-    // lld has set all of LLVM's options to their defaults.
+    // lld has reset all of LLVM's options to their defaults.
     as_for_devices();
     said.map_or(Ok(()), Err)
 }
 
-/// Makes atomic accesses and fences hold for every thread: x86 orders nothing for a scope that it does not know.
+/// Makes atomic accesses and fences valid for every thread, because x86 ignores those with a scope that it does not
+/// know.
 pub fn widen_scopes(module: &Module<'_>) {
     // SAFETY: the module is alive.
     unsafe { mneme_llvm_widen_scopes(module.as_mut_ptr()) }
 }
 
-/// Sets LLVM's options to what clang sets them to for every device compilation, whichever the device.
+/// Sets LLVM's options to the values that clang uses for every device compilation.
 pub fn as_for_devices() {
-    // SAFETY: takes nothing; no pass runs meanwhile.
+    // SAFETY: takes no pointers, and no pass is running.
     unsafe { mneme_llvm_as_for_devices() }
 }
 
-/// Lets a lack of memory in LLVM end the process with a message on standard error, which says "out of memory".
+/// Makes a lack of memory in LLVM end the process with a message on standard error that contains "out of memory".
 pub fn end_without_memory() {
     static ONCE: std::sync::Once = std::sync::Once::new();
-    // SAFETY: takes nothing; LLVM wants it once.
+    // SAFETY: takes no pointers. LLVM demands that it is called once.
     ONCE.call_once(|| unsafe { mneme_llvm_end_without_memory() });
 }
 
 /// The names of all passes, as `opt -print-passes` prints them.
 pub fn pass_names() -> String {
-    // SAFETY: takes nothing.
+    // SAFETY: takes no pointers.
     take(unsafe { mneme_llvm_pass_names() }).unwrap_or_default()
 }
 
-/// Where a live instruction comes from: a line for its place in the source and for each call through which it was
-/// inlined, of file, line, column and function, with tabs between them; `None` without debug information.
+/// The source location of a live instruction: a line for its own place, and one for each call through which it was
+/// inlined. A line has file, line, column and function, separated by tabs. `None` without debug information.
 pub(crate) fn location(instruction: LLVMValueRef) -> Option<String> {
     // SAFETY: a live instruction, by contract.
     take(unsafe { mneme_llvm_location(instruction) })
 }
 
-/// Replaces what a live function reads from local variables that hold one pointer and no other by that pointer.
+/// Replaces loads of a live function from local variables that only ever hold one pointer by that pointer.
 pub(crate) fn forward_pointers(function: LLVMValueRef) {
-    // SAFETY: a live function, by contract; of what is erased nobody else knows.
+    // SAFETY: a live function, by contract, and no other reference to the erased values exists.
     unsafe { mneme_llvm_forward_pointers(function) }
 }
 
-/// Has a live function's operations on numbers of 32 bits flush denormals to zeros of their sign.
+/// Makes a live function's 32-bit floating-point operations flush denormals to zeros of the same sign.
 pub(crate) fn flush_denormals(function: LLVMValueRef) {
     // SAFETY: a live function, by contract.
     unsafe { mneme_llvm_flush_denormals(function) }
 }
 
-/// The list of what passes keep though nothing uses it.
+/// The list of globals that passes keep without uses.
 pub(crate) const KEPT: &str = "llvm.used";
 
 /// Puts a live function into that list.
@@ -300,12 +301,12 @@ pub(crate) fn keep(function: LLVMValueRef) {
     unsafe { mneme_llvm_keep(function) }
 }
 
-/// The text behind `pointer`, which is freed; `None` for null.
+/// Takes ownership of the text at `pointer`; `None` for null.
 pub(crate) fn take(pointer: *mut c_char) -> Option<String> {
     if pointer.is_null() {
         return None;
     }
-    // SAFETY: llvm.cpp returns NUL-terminated text made by malloc, ours to free.
+    // SAFETY: llvm.cpp returns NUL-terminated text from malloc, which this function frees.
     unsafe {
         let text = CStr::from_ptr(pointer).to_string_lossy().trim().to_owned();
         libc::free(pointer.cast());
@@ -314,7 +315,7 @@ pub(crate) fn take(pointer: *mut c_char) -> Option<String> {
 }
 
 /// # Safety
-/// `start` points at `length` bytes that outlive the result.
+/// `start` must point to `length` bytes that outlive the result.
 unsafe fn text<'a>(start: *const c_char, length: usize) -> std::borrow::Cow<'a, str> {
     // SAFETY: by the contract above.
     String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(start.cast(), length) })
@@ -328,7 +329,7 @@ extern "C" fn before(
     unit: *const c_char,
     unit_length: usize,
 ) -> bool {
-    // SAFETY: `user` is the session of the call under way, on this thread; the texts live for the length of this call.
+    // SAFETY: `user` is the session of the current call, on this thread. The texts live until this function returns.
     unsafe {
         let session = &mut *user.cast::<Session<'_, '_>>();
         session.observer.before(session.module, number, &text(pass, pass_length), &text(unit, unit_length))

@@ -1,6 +1,5 @@
-// Takes parts out of a module, for making a failing kernel smaller. What is taken out is replaced by zero, so that
-// nothing undefined comes in where nothing was before. The parts are numbered anew after each edit; revise.rs describes
-// the contract.
+// Removes parts of a module to make a failing kernel smaller. Zero replaces what is removed, so no undefined behaviour
+// is added. The parts are renumbered after each edit; revise.rs describes the contract.
 
 #include "revise.h"
 #include "version.h"
@@ -23,7 +22,7 @@ using namespace llvm;
 
 namespace {
 
-/// As in revise.rs.
+/// The same as in revise.rs.
 enum Part : int { Everything, Functions, Ends, Branches, Values, Chains, Arguments };
 
 bool isReplaceable(Type *T) { return T->isSized() && !T->isTokenTy() && !T->isX86_AMXTy(); }
@@ -42,10 +41,10 @@ std::vector<Function *> ownFunctions(Module &M, StringRef Kernel) {
   return Found;
 }
 
-/// Whether zero may take the place of a value: of an address it would mostly end the kernel.
+/// Whether zero may replace a value. As an address, it would usually end the kernel.
 bool maybeZero(Type *T) { return isReplaceable(T) && !T->isPtrOrPtrVectorTy(); }
 
-/// Branches, each with a successor that it may always go to.
+/// Branches, each with a successor that it may always take.
 std::vector<std::pair<Instruction *, unsigned>> branches(Module &M) {
   std::vector<std::pair<Instruction *, unsigned>> Found;
   for (Function &F : M)
@@ -65,7 +64,7 @@ std::vector<Instruction *> values(Module &M) {
   return Found;
 }
 
-/// The first operand of a value's own type, which may take its place.
+/// The first operand of a value's own type, which may replace the value.
 Value *stepDown(Instruction &I) {
   if (isa<PHINode>(I))
     return nullptr;
@@ -140,7 +139,7 @@ void endHere(BasicBlock &Block) {
   Terminator->eraseFromParent();
 }
 
-/// Whether every block has a way to the end of its function: what has none runs for ever.
+/// Whether every block has a path to the end of its function. Without one, the function would run forever.
 bool ends(Function &F) {
   SmallPtrSet<BasicBlock *, 32> Ending;
   SmallVector<BasicBlock *> Pending;
@@ -155,7 +154,7 @@ bool ends(Function &F) {
   return Ending.size() == F.size();
 }
 
-/// Drops what nothing needs any more.
+/// Removes everything that is no longer needed.
 void tidy(Module &M) {
   for (Function &F : M) {
     if (F.isDeclaration())
@@ -165,7 +164,7 @@ void tidy(Module &M) {
     while (Changed) {
       Changed = false;
       for (Instruction &I : make_early_inc_range(instructions(F))) {
-        // Of a variable that is only written the writes go as well.
+        // If a variable is only written, its stores are removed too.
         if (auto *Local = dyn_cast<AllocaInst>(&I);
             Local && !Local->use_empty() && all_of(Local->users(), [&](User *U) {
               return isa<StoreInst>(U) && cast<StoreInst>(U)->getValueOperand() != Local;
@@ -191,7 +190,7 @@ void tidy(Module &M) {
   }
 }
 
-/// Leaves out what no computation needs, and gives local variables a value.
+/// Removes everything that no computation needs, and gives local variables a value.
 void strip(Module &M) {
   StripDebugInfo(M);
   for (Function &F : M) {
@@ -220,8 +219,8 @@ template <typename T> std::vector<T> part(const std::vector<T> &All, uint64_t Fr
 
 extern "C" {
 
-/// Takes the parts from `From` up to, but without, `To` out of the module; null, or why that is no good (to be freed).
-/// `Counts` gets the number of parts of each kind that are left, and the number of instructions.
+/// Removes the parts from `From` up to, but not including, `To` from the module. Returns null or why the result is of
+/// no use, which the caller frees. `Counts` gets the number of remaining parts of each kind, and of instructions.
 char *mneme_llvm_reduce(LLVMModuleRef Raw, const char *Kernel, int Kind, uint64_t From, uint64_t To,
                         uint64_t Counts[7]) {
   Module &M = *unwrap(Raw);

@@ -1,4 +1,4 @@
-// What the revisions of reduce.cpp and undefined.cpp share.
+// Declarations shared by the revisions in reduce.cpp and undefined.cpp.
 #pragma once
 
 #include <cstdlib>
@@ -8,7 +8,7 @@
 
 namespace mneme {
 
-/// Text for Rust, which frees it.
+/// Copies text for Rust, which frees it.
 inline char *copy(llvm::StringRef Text) {
   char *Copy = static_cast<char *>(std::malloc(Text.size() + 1));
   std::memcpy(Copy, Text.data(), Text.size());

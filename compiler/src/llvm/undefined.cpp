@@ -1,5 +1,5 @@
-// Makes undefined behaviour of a kernel show: values that are never set become the same byte everywhere, and arithmetic
-// that has no defined result ends the kernel. revise.rs describes the contract.
+// Makes undefined behaviour of a kernel visible: values that are never set become the same byte everywhere, and
+// arithmetic without a defined result ends the kernel. revise.rs describes the contract.
 
 #include "revise.h"
 
@@ -24,7 +24,7 @@ bool isCheckable(Instruction &I) {
   if (auto *Assumption = dyn_cast<AssumeInst>(&I))
     return !isa<ConstantInt>(Assumption->getArgOperand(0));
   if (isa<UnreachableInst>(I)) {
-    // After a call that does not return it is no claim of the source's.
+    // After a call that does not return, it is not a claim by the source.
     auto *Before = dyn_cast_or_null<CallInst>(I.getPrevNode());
     return !Before || !Before->doesNotReturn();
   }
@@ -90,8 +90,8 @@ void check(Instruction &I) {
 
 extern "C" {
 
-/// Lets the instructions from `From` up to, but without, `To`, of those that may have no defined result, end the kernel
-/// where they have none. Returns all of them, a line each (to be freed).
+/// Makes instructions that may have no defined result end the kernel if they have none: those from `From` up to, but
+/// not including, `To`. Returns all such instructions, one per line (the caller frees the text).
 char *mneme_llvm_trap_undefined(LLVMModuleRef Raw, uint64_t From, uint64_t To) {
   Module &M = *unwrap(Raw);
   std::vector<Instruction *> Found;
@@ -114,7 +114,7 @@ char *mneme_llvm_trap_undefined(LLVMModuleRef Raw, uint64_t From, uint64_t To) {
   return mneme::copy(Text);
 }
 
-/// Takes the fast-math flags off floating-point instructions, or those that promise something off the others.
+/// Removes the fast-math flags from floating-point instructions, or flags that promise something from the others.
 void mneme_llvm_forget_flags(LLVMModuleRef Raw, int FastMath) {
   for (Function &F : *unwrap(Raw))
     for (Instruction &I : instructions(F))

@@ -1,4 +1,4 @@
-// What the versions of LLVM that this is built with call or pass differently.
+// Functions that differ between the supported versions of LLVM.
 #pragma once
 
 #include "llvm/ADT/FloatingPointMode.h"
@@ -10,7 +10,7 @@
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/TargetParser/Triple.h"
 
-/// `OptPassGate` asks a constant gate from LLVM 21 on.
+/// From LLVM 21 on, `OptPassGate`'s methods are const.
 #if LLVM_VERSION_MAJOR >= 21
 #define MNEME_GATE_CONST const
 #else
@@ -28,7 +28,7 @@ inline bool branches(const llvm::Instruction *Terminator) {
 #endif
 }
 
-/// Has operations on numbers of 32 bits flush denormals to zeros of their sign.
+/// Makes 32-bit floating-point operations flush denormals to zeros of the same sign.
 inline void flushDenormals(llvm::Function &F) {
 #if LLVM_VERSION_MAJOR >= 23
   llvm::DenormalFPEnv Flushed(F.getDenormalFPEnv().DefaultMode, llvm::DenormalMode::getPreserveSign());
@@ -38,7 +38,7 @@ inline void flushDenormals(llvm::Function &F) {
 #endif
 }
 
-/// How often the least vector of a scalable type fits, as a number of this type.
+/// The number of minimal vectors in a scalable type, as a number of this type.
 inline llvm::Value *vscale(llvm::IRBuilder<> &Builder, llvm::Type *Number) {
 #if LLVM_VERSION_MAJOR >= 21
   return Builder.CreateVScale(Number);
@@ -47,7 +47,7 @@ inline llvm::Value *vscale(llvm::IRBuilder<> &Builder, llvm::Type *Number) {
 #endif
 }
 
-/// The caller's; null where no back end knows the triple.
+/// The caller owns the result, which is null if no back end knows the triple.
 inline llvm::MCSubtargetInfo *subtarget(const char *Name) {
 #if LLVM_VERSION_MAJOR >= 22
   llvm::Triple TheTriple(Name);

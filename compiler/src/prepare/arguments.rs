@@ -1,6 +1,6 @@
-//! Folding of recorded arguments into the code.
+//! Folds recorded arguments into the code.
 //!
-//! The signature, and so the parameter buffer, stays.
+//! The signature, and therefore the parameter buffer, does not change.
 
 use inkwell::module::Module;
 use llvm_sys::LLVMTypeKind;
@@ -15,20 +15,20 @@ use crate::RecordedLaunch;
 use crate::instrument::accesses;
 use crate::ir::{Value, attributes, parameters};
 
-/// Pointers in an aggregate beyond which it is not taken apart.
+/// An aggregate with more pointers is not split.
 const MOST_POINTERS: usize = 64;
 
-/// Elements of an array in an aggregate that are folded.
+/// The most elements of an array in an aggregate to fold.
 const MOST_ELEMENTS: u64 = 256;
 
-/// Size of an address, bytes.
+/// The size of an address in bytes.
 const WORD: usize = 8;
 
 /// Whether a word is an address in recorded memory.
 type IsAddress<'a> = &'a dyn Fn(&[u8; WORD]) -> bool;
 
-/// Replaces the parameters that `specialize` selects by their recorded values, and notes them in `log`. Pointers stay,
-/// as do addresses that are passed as numbers, as PTX has them all: they mean nothing outside this recording.
+/// Replaces the parameters that `specialize` selects by their recorded values, and notes that in `log`. Pointers stay,
+/// and so do addresses that are passed as integers, as in all PTX, because they are meaningless outside this recording.
 pub fn fold(
     module: &Module<'_>,
     kernel: Value<'_>,
@@ -72,8 +72,8 @@ pub fn fold(
 
 /// The constant of `like`'s type whose bits are the low bits of `bits`.
 fn scalar<'m>(like: Value<'m>, bits: u64) -> Option<Value<'m>> {
-    // SAFETY: the type is that of a live value and fits the constructor by its kind. A NaN's payload may be lost by
-    // way of a double, so NaNs are left alone.
+    // SAFETY: the type belongs to a live value and fits the constructor by its kind. A conversion to double could lose
+    // a NaN's payload, so NaNs are not folded.
     unsafe {
         match LLVMGetTypeKind(like.ty()) {
             LLVMTypeKind::LLVMIntegerTypeKind => Value::new(LLVMConstInt(like.ty(), bits, 0)),
@@ -88,8 +88,8 @@ fn scalar<'m>(like: Value<'m>, bits: u64) -> Option<Value<'m>> {
     }
 }
 
-/// Replaces an aggregate that is passed by value. Where the kernel only reads it and it holds no pointers, by a
-/// constant; else by a local copy made of the constant and of the pointers as they are passed, which SROA takes apart.
+/// Replaces an aggregate that is passed by value. If the kernel only reads it and it has no pointers, a constant
+/// replaces it, otherwise a local copy of the constant with the passed pointers, which SROA splits.
 fn aggregate(
     module: &Module<'_>,
     kernel: Value<'_>,
@@ -109,7 +109,7 @@ fn aggregate(
     if pointers.len() > MOST_POINTERS || bytes.is_empty() {
         return false;
     }
-    // In constant memory, where AMD's are, nothing writes it.
+    // In AMD's constant memory, no code writes to it.
     let is_constant = parameter.space() != 0;
     let constant = constant(module, bytes, alignment, parameter.space());
     if is_constant && !pointers.is_empty() {
@@ -119,8 +119,8 @@ fn aggregate(
         parameter.replace_uses_with(constant);
         return true;
     }
-    // SAFETY: the kernel is defined, so that its entry block has a first instruction; the types are the context's; the
-    // offsets lie in the aggregate. The parameter's uses are replaced before the ones that must stay are made.
+    // SAFETY: the kernel is defined, so its entry block has a first instruction. The types belong to the context, and
+    // the offsets lie in the aggregate. The parameter's uses are replaced before the uses that must stay are created.
     unsafe {
         let context = LLVMGetModuleContext(module.as_mut_ptr());
         let builder = LLVMCreateBuilderInContext(context);
@@ -143,7 +143,7 @@ fn aggregate(
 /// Copies a pointer from one aggregate to another, each given with its alignment.
 ///
 /// # Safety
-/// Both are live pointers to aggregates that hold the offset; the builder stands where both may be used.
+/// Both must be live pointers to aggregates that contain the offset, and the builder must be where both are available.
 unsafe fn pass_on(
     builder: LLVMBuilderRef,
     from: (LLVMValueRef, u64),
@@ -151,7 +151,7 @@ unsafe fn pass_on(
     (offset, field): (u64, LLVMTypeRef),
 ) {
     let aligned = |alignment: u64| if offset == 0 { alignment } else { alignment.min(1 << offset.trailing_zeros()) };
-    // SAFETY: the caller's.
+    // SAFETY: by the contract above.
     unsafe {
         let context = LLVMGetTypeContext(field);
         let mut index = [LLVMConstInt(LLVMInt64TypeInContext(context), offset, 0)];
@@ -164,8 +164,8 @@ unsafe fn pass_on(
     }
 }
 
-/// Makes whole copies of an aggregate, which is what clang begins with, copies of the constant with the pointers as
-/// they are passed.
+/// Replaces full copies of an aggregate, with which clang's code begins, by copies of the constant with the passed
+/// pointers.
 fn copies(
     module: &Module<'_>,
     parameter: Value<'_>,
@@ -181,8 +181,8 @@ fn copies(
             && accesses::constant(arguments[2]) == Some(size)
     };
     let whole: Vec<Value<'_>> = parameter.users().into_iter().filter(is_whole).collect();
-    // SAFETY: a copy is a live call, after which its block goes on; offsets lie in the aggregate; the types are the
-    // context's, and the operand that changes keeps its type.
+    // SAFETY: a copy is a live call, and its block continues after it. Offsets lie in the aggregate, the types belong
+    // to the context, and the changed operand keeps its type.
     unsafe {
         let builder = LLVMCreateBuilderInContext(LLVMGetModuleContext(module.as_mut_ptr()));
         for copy in &whole {
@@ -200,7 +200,7 @@ fn copies(
     !whole.is_empty()
 }
 
-/// Replaces the numbers in an aggregate that is passed as a value itself; its pointers stay.
+/// Replaces the numbers in an aggregate that is passed directly as a value. Its pointers stay.
 fn parts(
     module: &Module<'_>,
     kernel: Value<'_>,
@@ -209,8 +209,8 @@ fn parts(
     is_address: IsAddress<'_>,
 ) -> bool {
     let users = parameter.users();
-    // SAFETY: the kernel is defined, so that its entry block has a first instruction, before which nothing uses the
-    // parameter; the operands that change keep their type.
+    // SAFETY: the kernel is defined, so its entry block has a first instruction, and no instruction before it uses the
+    // parameter. The changed operands keep their types.
     unsafe {
         let builder = LLVMCreateBuilderInContext(LLVMGetModuleContext(module.as_mut_ptr()));
         LLVMPositionBuilderBefore(builder, LLVMGetFirstInstruction(LLVMGetEntryBasicBlock(kernel.raw())));
@@ -232,8 +232,8 @@ fn parts(
     true
 }
 
-/// The value, which begins at an offset of the argument, with its numbers replaced by those that its bytes hold. No
-/// part of a word at one of the `addresses` in the argument is one.
+/// Returns the value, which begins at an offset of the argument, with its numbers replaced by those in `bytes`. Words
+/// at the `addresses` in the argument are not replaced, nor are parts of them.
 fn folded<'m>(
     module: &Module<'_>,
     builder: LLVMBuilderRef,
@@ -242,7 +242,7 @@ fn folded<'m>(
     start: usize,
     addresses: &[usize],
 ) -> Value<'m> {
-    // SAFETY: the builder stands where the live value may be used; indices are below the number of elements.
+    // SAFETY: the builder is where the live value is available, and indices are below the number of elements.
     unsafe {
         let data = LLVMGetModuleDataLayout(module.as_mut_ptr());
         let ty = value.ty();
@@ -268,7 +268,7 @@ fn folded<'m>(
                 LLVMTypeKind::LLVMStructTypeKind | LLVMTypeKind::LLVMArrayTypeKind => {
                     LLVMBuildExtractValue(builder, value.raw(), index, c"".as_ptr())
                 }
-                // The type alone matters.
+                // Only the type matters.
                 _ => LLVMGetUndef(element),
             };
             let Some(old) = Value::new(old) else { return whole };
@@ -292,7 +292,7 @@ fn folded<'m>(
 
 /// A constant with these bytes, as a pointer to the address space: generic, or AMD's constant memory.
 fn constant<'m>(module: &'m Module<'_>, bytes: &[u8], alignment: u64, space: u32) -> Value<'m> {
-    // SAFETY: the bytes are copied; the global belongs to the live module.
+    // SAFETY: the bytes are copied, and the global belongs to the live module.
     unsafe {
         let context = LLVMGetModuleContext(module.as_mut_ptr());
         let value = LLVMConstStringInContext2(context, bytes.as_ptr().cast(), bytes.len(), 1);
@@ -307,7 +307,7 @@ fn constant<'m>(module: &'m Module<'_>, bytes: &[u8], alignment: u64, space: u32
     }
 }
 
-/// Whether all that is done with what `pointer` points at is to read it.
+/// Whether the memory behind `pointer` is only read.
 fn only_read(pointer: Value<'_>) -> bool {
     pointer.users().into_iter().all(|user| match user.opcode() {
         LLVMOpcode::LLVMLoad => true,

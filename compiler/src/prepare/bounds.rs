@@ -1,9 +1,9 @@
-//! Launch bounds: what the back end may assume about block size and occupancy.
+//! Launch bounds: the block size and occupancy that the back end may assume.
 //!
-//! On AMD's GPUs the bound of a block is the attribute `amdgpu-flat-work-group-size`, that of registers
-//! `amdgpu-num-vgpr`. For blocks on a multiprocessor there is `amdgpu-waves-per-eu`: so many waves are to fit on each
-//! of its SIMD units that all waves of these blocks do. (The second argument of HIP's `__launch_bounds__` is this
-//! number of waves itself.)
+//! On AMD GPUs, the bound of a block is the attribute `amdgpu-flat-work-group-size`, and that of registers
+//! `amdgpu-num-vgpr`. Blocks per multiprocessor become `amdgpu-waves-per-eu`, the number of waves on each SIMD unit if
+//! the waves of all these blocks are resident. (The second argument of HIP's `__launch_bounds__` is this number of
+//! waves itself.)
 
 use std::ffi::CString;
 
@@ -20,7 +20,7 @@ const WAVES: &str = "amdgpu-waves-per-eu";
 const BLOCKS: &str = "amdgpu-max-num-workgroups";
 const REGISTERS: &str = "amdgpu-num-vgpr";
 
-/// Replaces the source's launch bounds by the configuration's. Without `max_threads` the bound is the block itself.
+/// Replaces the source's launch bounds by the configuration's. Without `max_threads`, the bound is the block itself.
 pub fn set(module: &Module<'_>, kernel: Value<'_>, configuration: &Configuration, architecture: &CodegenArchitecture) {
     let threads =
         configuration.max_threads.filter(|threads| *threads > 0).unwrap_or(configuration.block.count() as u32);
@@ -38,7 +38,7 @@ pub fn set(module: &Module<'_>, kernel: Value<'_>, configuration: &Configuration
     annotations::set_bounds(module, kernel, threads, blocks);
 }
 
-/// Waves on a SIMD unit when a multiprocessor holds `blocks` blocks of `threads`.
+/// Waves per SIMD unit if a multiprocessor holds `blocks` blocks of `threads`.
 fn waves(architecture: &CodegenArchitecture, threads: u32, blocks: u32) -> u32 {
     let size = architecture.wavefront_size();
     let processor = Processor::parse(&architecture.cpu).unwrap_or_default();
@@ -50,7 +50,7 @@ fn waves(architecture: &CodegenArchitecture, threads: u32, blocks: u32) -> u32 {
 /// Replaces the source's limit on registers.
 pub fn limit_registers(module: &Module<'_>, kernel: Value<'_>, registers: u32, architecture: &CodegenArchitecture) {
     if architecture.vendor == Vendor::Amd {
-        // Where accumulation registers are of the same file, LLVM counts the limit for each kind.
+        // If accumulation registers are in the same file, LLVM applies the limit to each kind.
         let limit = if architecture.has_feature("gfx90a-insts") { registers / 2 } else { registers };
         set_string(kernel, REGISTERS, &limit.max(1).to_string());
         return;

@@ -1,6 +1,6 @@
-//! Folding of grid and block dimensions into the code.
+//! Folds grid and block dimensions into the code.
 //!
-//! Sizes become constants, indices get ranges. AMD's code reads sizes from memory: see [`super::launch_memory`].
+//! Sizes become constants, and indices get ranges. AMD's code reads sizes from memory, see [`super::launch_memory`].
 
 use inkwell::module::Module;
 use llvm_sys::core::{
@@ -53,7 +53,8 @@ fn replace(call: Value<'_>, number: u32) {
 
 /// States that the call's result is below `limit`.
 fn bound(module: &Module<'_>, call: Value<'_>, limit: u32) {
-    // SAFETY: `!range` on an integer call is a pair of constants of its type, lower bound included, upper excluded.
+    // SAFETY: `!range` on an integer call is a pair of constants of its type: the lower bound, included, and the upper
+    // bound, excluded.
     unsafe {
         let pair = [0, u64::from(limit)].map(|number| LLVMConstInt(call.ty(), number, 0));
         let range = LLVMMetadataAsValue(LLVMGetModuleContext(module.as_mut_ptr()), node(module, &pair));
@@ -61,7 +62,7 @@ fn bound(module: &Module<'_>, call: Value<'_>, limit: u32) {
     }
 }
 
-/// States the size of block that the code is for, which the driver then holds launches to.
+/// Declares the block size of the code. The driver then rejects launches with another.
 fn require(module: &Module<'_>, kernel: Value<'_>, block: Dim3) {
     // SAFETY: the context is the module's.
     unsafe {
@@ -72,9 +73,9 @@ fn require(module: &Module<'_>, kernel: Value<'_>, block: Dim3) {
 }
 
 /// # Safety
-/// The values are constants of the module's context.
+/// The values must be constants of the module's context.
 unsafe fn node(module: &Module<'_>, values: &[LLVMValueRef]) -> LLVMMetadataRef {
-    // SAFETY: by the contract.
+    // SAFETY: by the contract above.
     unsafe {
         let mut parts: Vec<_> = values.iter().map(|value| LLVMValueAsMetadata(*value)).collect();
         LLVMMDNodeInContext2(LLVMGetModuleContext(module.as_mut_ptr()), parts.as_mut_ptr(), parts.len())
@@ -82,7 +83,7 @@ unsafe fn node(module: &Module<'_>, values: &[LLVMValueRef]) -> LLVMMetadataRef 
 }
 
 fn kind(module: &Module<'_>, name: &str) -> u32 {
-    // SAFETY: the context is alive; LLVM reads `len` bytes.
+    // SAFETY: the context is alive, and LLVM reads `len` bytes.
     unsafe {
         LLVMGetMDKindIDInContext(LLVMGetModuleContext(module.as_mut_ptr()), name.as_ptr().cast(), name.len() as u32)
     }

@@ -1,7 +1,7 @@
-//! Attributes that state what the recording proves about a kernel's parameters.
+//! Attributes that state facts about a kernel's parameters, proved by the recording.
 //!
-//! docs/how-it-works/compiling.md gives the proofs. They hold for the recorded launch and for any other shape of it, as
-//! the arguments and the memory are the same.
+//! docs/how-it-works/compiling.md gives the proofs. They hold for the recorded launch and for any other shape of it,
+//! because the arguments and the memory are the same.
 
 use inkwell::module::Module;
 use inkwell::targets::TargetMachine;
@@ -11,12 +11,13 @@ use super::provenance;
 use crate::ir::{Value, attributes, parameters};
 use crate::request::RecordedLaunch;
 
-/// Beyond what allocators promise an address is aligned by chance, and the code would fit this recording alone.
+/// The largest alignment to state. Allocators promise no more, so a larger alignment is chance, and the code would fit
+/// this recording only.
 const MOST_ALIGNMENT: u64 = 256;
-/// Size of a pointer, bytes.
+/// The size of a pointer in bytes.
 const WORD: usize = 8;
 
-/// Adds the attributes and notes them in `log`. The parameters must be as they were recorded.
+/// Adds the attributes and notes them in `log`. The parameters must be unchanged since the recording.
 pub fn state(
     module: &Module<'_>,
     kernel: Value<'_>,
@@ -51,7 +52,7 @@ pub fn state(
                 .fold((0, 0), |(low, high), value| (value.min(low), value.max(high)));
             let mask = u64::MAX >> (64 - bits);
             let (first, end) = (low as u64 & mask, (high as u64).wrapping_add(1) & mask);
-            // Equal bounds mean every value, or none.
+            // Equal bounds would mean every value, or none.
             if first != end {
                 attributes::add_range(module, kernel, index, bits, first, end);
                 note(format!("is between {low} and {high}"));
@@ -60,11 +61,11 @@ pub fn state(
     }
 }
 
-/// A stretch of recorded memory, bytes.
+/// A range of recorded memory, in bytes.
 struct Region {
     start: u64,
     end: u64,
-    /// Nothing but pointers into it leads to it: no variable's name, no second mapping.
+    /// Whether only pointers into it lead to it: no variable's name, no second mapping.
     own: bool,
 }
 
@@ -77,7 +78,7 @@ fn region(recorded: &RecordedLaunch<'_>, address: u64) -> Option<Region> {
     };
     let allocations = recorded.allocations.iter().map(|allocation| {
         let end = allocation.address.saturating_add(allocation.size);
-        // Only of the recorder's own arena is it known that memory is mapped once.
+        // Only memory in the recorder's arena is known to be mapped once.
         let own = allocation.kind == AllocationKind::Arena && !overlaps(allocation.address, end);
         Region { start: allocation.address, end, own }
     });
@@ -89,7 +90,7 @@ fn region(recorded: &RecordedLaunch<'_>, address: u64) -> Option<Region> {
     allocations.chain(variables).find(|region| region.start <= address && address < region.end)
 }
 
-/// Every aligned word of the arguments that may be a pointer, without those of one argument.
+/// Every aligned word of the arguments that may be a pointer, except those of one argument.
 fn pointers<'a>(recorded: &'a RecordedLaunch<'_>, without: Option<u32>) -> impl Iterator<Item = u64> + 'a {
     let others = (0..).zip(recorded.arguments).filter(move |(index, _)| without != Some(*index));
     others.flat_map(|(_, argument)| {
@@ -111,7 +112,7 @@ fn word(recorded: &RecordedLaunch<'_>, index: u32) -> Option<u64> {
     number(recorded, index, 64)
 }
 
-/// An argument that is a number of `bits`.
+/// An argument that is a number of `bits` bits.
 fn number(recorded: &RecordedLaunch<'_>, index: u32, bits: u32) -> Option<u64> {
     let size = bits as usize / 8;
     let bytes = &recorded.arguments.get(index as usize)?.bytes;

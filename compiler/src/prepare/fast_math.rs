@@ -1,4 +1,4 @@
-//! Fast floating point for IR that was compiled without `-ffast-math`.
+//! Fast floating-point arithmetic for IR that was compiled without `-ffast-math`.
 
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
@@ -16,7 +16,7 @@ const APPROXIMATED: &[&str] = &["sinf", "cosf", "tanf", "expf", "exp2f", "exp10f
 const APPROXIMATIONS: &str = include_str!("fast_math.ll");
 const PREFIX: &str = "mneme_fast.";
 
-/// What the code generator goes by: approximate division and roots, contraction.
+/// The attributes that code generation checks: approximate division and roots, contraction.
 const ATTRIBUTES: &[(&std::ffi::CStr, &std::ffi::CStr)] = &[
     (c"unsafe-fp-math", c"true"),
     (c"no-nans-fp-math", c"true"),
@@ -24,10 +24,10 @@ const ATTRIBUTES: &[(&std::ffi::CStr, &std::ffi::CStr)] = &[
     (c"no-signed-zeros-fp-math", c"true"),
     (c"approx-func-fp-math", c"true"),
 ];
-/// Constants that AMD's device library asks whether it may approximate, and whether there are only finite numbers.
+/// Constants by which AMD's device library asks whether it may approximate, and whether all numbers are finite.
 const PERMISSIONS: [&str; 2] = ["__oclc_unsafe_math_opt", "__oclc_finite_only_opt"];
 
-/// Allows every floating-point operation of the module what `-ffast-math` allows.
+/// Gives every floating-point operation of the module the freedom of `-ffast-math`.
 pub fn allow(module: &Module<'_>, vendor: Vendor) -> Result<(), BuildError> {
     approximate(module)?;
     for permission in PERMISSIONS.into_iter().filter_map(|name| ir::variable(module, name)) {
@@ -43,12 +43,12 @@ pub fn allow(module: &Module<'_>, vendor: Vendor) -> Result<(), BuildError> {
         for (name, value) in ATTRIBUTES {
             attributes::set_string(function, name, value);
         }
-        // Without, NVIDIA's approximations are slow; AMD's hardware does not need it.
+        // NVIDIA's approximations are slow with denormals; AMD's hardware does not need this.
         if vendor == Vendor::Nvidia {
             llvm::flush_denormals(function.raw());
         }
         for instruction in function.instructions() {
-            // SAFETY: the instruction is alive, and is one that takes the flags.
+            // SAFETY: the instruction is alive, and is checked to take the flags.
             unsafe {
                 if LLVMCanValueUseFastMathFlags(instruction.raw()) != 0 {
                     LLVMSetFastMathFlags(instruction.raw(), LLVMFastMathAll);
@@ -59,7 +59,7 @@ pub fn allow(module: &Module<'_>, vendor: Vendor) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// Puts the hardware's approximations in the place of the library's functions, before anything is inlined.
+/// Replaces the library's functions by the hardware's approximations, before they can be inlined.
 fn approximate(module: &Module<'_>) -> Result<(), BuildError> {
     let library: Vec<(&str, Value<'_>)> =
         APPROXIMATED.iter().filter_map(|name| Some((*name, ir::function(module, &format!("__nv_{name}"))?))).collect();

@@ -1,7 +1,7 @@
-//! The memory that describes a launch to kernels for AMD's GPUs: hidden arguments, and the packet.
+//! The memory that describes a launch to kernels for AMD GPUs: hidden arguments, and the packet.
 //!
-//! From code object version 5 on hidden arguments hold the numbers of blocks and their sizes; before, code takes them
-//! from the packet. LLVM's "User Guide for AMDGPU Backend" has both layouts.
+//! From code object version 5 on, hidden arguments contain the number of blocks and their sizes. Before that, code
+//! reads them from the packet. LLVM's "User Guide for AMDGPU Backend" has both layouts.
 
 use std::collections::BTreeMap;
 
@@ -19,12 +19,12 @@ use crate::ir::{self, Value};
 
 const HIDDEN: &str = "llvm.amdgcn.implicitarg.ptr";
 const PACKET: &str = "llvm.amdgcn.dispatch.ptr";
-/// The size of static shared memory, behind which dynamic memory begins.
+/// The size of static shared memory, after which dynamic shared memory begins.
 const STATIC_SIZE: &str = "llvm.amdgcn.groupstaticsize";
-/// Where the size of dynamic shared memory is among hidden arguments, bytes.
+/// The offset in bytes of the size of dynamic shared memory in the hidden arguments.
 const DYNAMIC_SHARED: i64 = 120;
 
-/// Bytes that are known, by offset.
+/// Known bytes, by offset.
 type Known = BTreeMap<i64, u8>;
 
 /// Replaces loads of sizes by constants.
@@ -34,7 +34,7 @@ pub fn fold(module: &Module<'_>, grid: Dim3, block: Dim3) {
         if code_version::of(module) >= 5 {
             put(&mut hidden, 4 * axis, &blocks.to_le_bytes());
             put(&mut hidden, 12 + 2 * axis, &(threads as u16).to_le_bytes());
-            // All blocks are whole.
+            // There are no partial blocks.
             put(&mut hidden, 18 + 2 * axis, &0u16.to_le_bytes());
         }
         put(&mut packet, 4 + 2 * axis, &(threads as u16).to_le_bytes());
@@ -51,7 +51,7 @@ pub fn fold(module: &Module<'_>, grid: Dim3, block: Dim3) {
     }
 }
 
-/// Whether code asks how large dynamic shared memory is.
+/// Whether code reads the size of dynamic shared memory.
 pub fn asks_for_shared(module: &Module<'_>) -> bool {
     let emitter = ModuleEmitter::new(module);
     let may_read_size = |load| offsets(&emitter, load).is_none_or(|offsets| offsets.contains(&DYNAMIC_SHARED));
@@ -63,7 +63,7 @@ fn put(known: &mut Known, offset: i64, bytes: &[u8]) {
     known.extend((offset..).zip(bytes.iter().copied()));
 }
 
-/// The loads through a pointer and what is computed from it.
+/// The loads through a pointer and through pointers computed from it.
 fn loads(pointer: Value<'_>) -> Vec<Value<'_>> {
     let mut found = Vec::new();
     let mut pending = vec![pointer];
@@ -79,7 +79,7 @@ fn loads(pointer: Value<'_>) -> Vec<Value<'_>> {
     found
 }
 
-/// The offsets that a load may be at: one, or those that a condition chooses between.
+/// The offsets of a load: one, or those that a condition selects from.
 fn offsets<'m>(emitter: &ModuleEmitter<'m, '_>, load: Value<'m>) -> Option<Vec<i64>> {
     let address = PointerOffset::of(emitter, load.operands()[0]);
     match &address.variable[..] {
@@ -92,14 +92,14 @@ fn offsets<'m>(emitter: &ModuleEmitter<'m, '_>, load: Value<'m>) -> Option<Vec<i
     }
 }
 
-/// Condition and constants of a choice between two.
+/// The condition and the constants of a selection between two.
 fn choice(value: Value<'_>) -> Option<(Value<'_>, i64, i64)> {
     let select = value.as_instruction().filter(|value| value.opcode() == LLVMSelect)?;
     let operands = select.operands();
     Some((operands[0], constant(operands[1])? as i64, constant(operands[2])? as i64))
 }
 
-/// What a load gives, where all its bytes are known.
+/// The value of a load, if all its bytes are known.
 fn value<'m>(emitter: &ModuleEmitter<'m, '_>, load: Value<'m>, known: &Known) -> Option<Value<'m>> {
     if emitter::kind(load.ty()) != LLVMIntegerTypeKind {
         return None;
@@ -108,7 +108,7 @@ fn value<'m>(emitter: &ModuleEmitter<'m, '_>, load: Value<'m>, known: &Known) ->
     let at = |offset: i64| {
         let byte = |bits: u64, place: i64| known.get(&place).map(|byte| bits << 8 | u64::from(*byte));
         let bits = (offset..offset + size).rev().try_fold(0, byte)?;
-        // SAFETY: the load's type is an integer type of so many bytes.
+        // SAFETY: the load's type is an integer type of that many bytes.
         Value::new(unsafe { LLVMConstInt(load.ty(), bits, 0) })
     };
     let found = offsets(emitter, load)?;

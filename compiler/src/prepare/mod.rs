@@ -1,7 +1,6 @@
-//! Preparation of the module that a pipeline starts from, out of recorded bitcode.
+//! Prepares the module with which a pipeline starts, from recorded bitcode.
 //!
-//! The steps are the same for every target, so that a pipeline sees the same IR whether its result runs on a GPU or on
-//! the CPU device.
+//! The steps are the same for every target, so a pipeline sees the same IR for a GPU and for the CPU device.
 
 mod arguments;
 mod bounds;
@@ -33,18 +32,18 @@ use crate::ir::{self, Value, parameters};
 use crate::llvm;
 use crate::request::BuildRequest;
 
-/// What specialising did.
+/// The result of specialising.
 #[derive(Debug, Default)]
 pub struct Specialised {
-    /// The launch's dynamic shared memory is part of the code.
+    /// Whether the launch's dynamic shared memory is part of the code.
     pub shared_is_static: bool,
     /// The recorded variables, which get their addresses after the pipeline.
     pub variables: Placement,
-    /// What was done, a line each.
+    /// The changes, one per line.
     pub log: Vec<String>,
 }
 
-/// Specialises and trims a linked module for `request`.
+/// Specialises and reduces a linked module for `request`.
 pub fn specialise(
     module: &Module<'_>,
     request: &BuildRequest<'_>,
@@ -65,7 +64,7 @@ pub fn specialise(
         request.recorded.compiled.is_some_and(CompileOptions::is_of_the_ir),
     );
     let mut done = Specialised { variables, ..Specialised::default() };
-    // Faults are looked for in memory that is where it was recorded; no pass is to know more of it.
+    // The check for faults expects memory at its recorded addresses, and passes must not know more about it.
     if request.instrument == Some(Instrument::Faults) {
         done.variables.put(module, kernel, configuration.prune, false, machine)?;
     }
@@ -90,7 +89,7 @@ pub fn specialise(
     if configuration.specialize_dims {
         dimensions::fold(module, kernel, configuration.grid, configuration.block, architecture);
     }
-    // Instrumented code takes more registers than the block may have where nobody tells how large it is.
+    // Instrumented code needs more registers than a block may have if the block's size is unknown.
     if configuration.set_launch_bounds || request.instrument.is_some() {
         bounds::set(module, kernel, configuration, architecture);
     }
@@ -107,8 +106,8 @@ pub fn specialise(
     Ok(done)
 }
 
-/// What does not depend on the configuration, for builds that prune: drops what neither the kernel nor the recorded
-/// `variables` reach.
+/// The steps that do not depend on the configuration, for builds that prune: removes everything that neither the kernel
+/// nor the recorded `variables` reach.
 pub fn reduce(
     module: &Module<'_>,
     kernel_name: &str,
@@ -123,21 +122,22 @@ pub fn reduce(
     prune::trim(module, kernel, &kept, &[], false, true, machine)
 }
 
-/// What [`specialise`] does without a particular kernel or launch: for the CPU device, which runs whole modules.
+/// The steps of [`specialise`] without a particular kernel or launch, for the CPU device, which runs whole modules.
 pub fn whole(module: &Module<'_>, architecture: &CodegenArchitecture, compiled: Option<&CompileOptions>, passes: &str) {
     prune::drop_used_lists(module);
     reflect::resolve(module, architecture, false);
     keep_loops(module, compiled, passes);
 }
 
-/// Lets the pipeline of `-O1` unroll no more than in the application: the recorded IR is that of higher levels.
+/// Keeps the pipeline of `-O1` from unrolling more than in the application, because the recorded IR is that of higher
+/// levels.
 fn keep_loops(module: &Module<'_>, compiled: Option<&CompileOptions>, passes: &str) {
     if compiled.is_some_and(|application| application.level == "1" && application.pipeline() == passes) {
         llvm::keep_loops(module);
     }
 }
 
-/// Code from elsewhere is launched with the recorded parameter buffer.
+/// Checks the parameters of code from elsewhere, which is launched with the recorded parameter buffer.
 fn check_signature(module: &Module<'_>, kernel: Value<'_>, recorded: &[ArgumentLayout]) -> Result<(), BuildError> {
     if recorded.is_empty() {
         return Ok(());

@@ -1,8 +1,8 @@
 //! The provenance of a kernel's pointers.
 //!
-//! An allocation that one parameter alone points into can be reached through that parameter alone only if the kernel
-//! makes no pointer out of anything else: loads none from memory, makes none from a number, gets none from code that is
-//! not there.
+//! An allocation into which only one parameter points is reachable only through that parameter if the kernel gets no
+//! pointer from elsewhere: it loads none from memory, converts none from a number, and receives none from code outside
+//! the module.
 
 use inkwell::module::Module;
 use inkwell::passes::PassBuilderOptions;
@@ -14,13 +14,13 @@ use llvm_sys::{LLVMOpcode, LLVMTypeKind};
 use crate::instrument::objects::LAUNCH;
 use crate::ir::{self, Value, attributes, reach};
 
-/// Puts local variables into registers, across calls: what the front end wrote keeps every pointer in memory. Pointers
-/// to AMD's global memory become generic ones there, by way of a number until their space is inferred.
+/// Moves local variables to registers, across calls, because the front end's code keeps every pointer in memory.
+/// Pointers to AMD's global memory become generic by way of an integer until their address space is inferred.
 const SIMPLIFY: &str = "function(sroa),always-inline,inline,\
      function(infer-address-spaces,sroa,infer-address-spaces,early-cse)";
 
 /// Whether all pointers of the kernel come from its parameters (pointers, and those in aggregates passed by value),
-/// from variables and from its own local memory. Looks at a simplified copy; the module stays as it is.
+/// from variables, and from its own local memory. Examines a simplified copy and leaves the module unchanged.
 pub fn is_closed(module: &Module<'_>, kernel: &str, machine: &TargetMachine) -> bool {
     let copy = module.clone();
     if copy.run_passes(SIMPLIFY, machine, PassBuilderOptions::create()).is_err() {
@@ -32,7 +32,7 @@ pub fn is_closed(module: &Module<'_>, kernel: &str, machine: &TargetMachine) -> 
     functions.all(|function| function.instructions().into_iter().all(|instruction| harmless(kernel, instruction)))
 }
 
-/// Whether `instruction` makes no pointer out of something else.
+/// Whether `instruction` creates no pointer from something else.
 fn harmless(kernel: Value<'_>, instruction: Value<'_>) -> bool {
     match instruction.opcode() {
         LLVMOpcode::LLVMIntToPtr => false,
@@ -42,10 +42,10 @@ fn harmless(kernel: Value<'_>, instruction: Value<'_>) -> bool {
         }
         LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke => match instruction.callee() {
             Some(callee) if !callee.is_declaration() => true,
-            // What the launch is told is no recorded memory; a pointer that is loaded from it is a pointer loaded.
+            // The description of the launch is not recorded memory. A pointer loaded from it counts as a loaded
+            // pointer.
             Some(callee) => !holds_pointer(instruction.ty()) || LAUNCH.contains(&callee.name().as_str()),
-            // Inline PTX may do its own with the addresses that it is given; a call through a pointer is one of these
-            // too.
+            // Inline PTX may use the addresses that it gets in its own way. A call through a pointer belongs here too.
             None => instruction.inline_assembly().is_some() && !holds_pointer(instruction.ty()),
         },
         LLVMOpcode::LLVMAtomicRMW | LLVMOpcode::LLVMAtomicCmpXchg | LLVMOpcode::LLVMVAArg => {
@@ -73,7 +73,7 @@ fn by_value(kernel: Value<'_>, address: Value<'_>) -> bool {
 }
 
 fn holds_pointer(ty: LLVMTypeRef) -> bool {
-    // SAFETY: the type is alive; indices are below its element count.
+    // SAFETY: the type is alive, and indices are below its element count.
     unsafe {
         match LLVMGetTypeKind(ty) {
             LLVMTypeKind::LLVMPointerTypeKind => true,

@@ -1,4 +1,4 @@
-//! Pruning of what the kernel does not reach, and hiding of what only it uses.
+//! Removes everything outside the kernel's closure, and makes the rest of the closure local.
 
 use std::collections::HashSet;
 
@@ -11,8 +11,8 @@ use llvm_sys::comdat::LLVMSetComdat;
 use crate::error::BuildError;
 use crate::ir::{self, Value, reach};
 
-/// Deletes `llvm.used` and `llvm.compiler.used`: they keep what the *program* may ask for by name (every variable the
-/// host mentions), which a replay does not. Returns what they kept.
+/// Deletes `llvm.used` and `llvm.compiler.used`. They keep symbols that the *program* may look up by name (every
+/// variable that the host mentions), which a replay does not. Returns the kept symbols.
 pub fn drop_used_lists<'m>(module: &'m Module<'_>) -> HashSet<Value<'m>> {
     let mut used = HashSet::new();
     for name in ["llvm.used", "llvm.compiler.used"] {
@@ -24,8 +24,8 @@ pub fn drop_used_lists<'m>(module: &'m Module<'_>) -> HashSet<Value<'m>> {
     used
 }
 
-/// `internalize`: everything but the kernel, what is `visible` and those of the variables `placed` that they reach
-/// becomes local. `prune`: what they do not reach goes.
+/// With `internalize`, everything becomes local except the kernel, the `visible` globals, and the variables of `placed`
+/// that they reach. With `prune`, everything that they do not reach is removed.
 pub fn trim(
     module: &Module<'_>,
     kernel: Value<'_>,
@@ -57,13 +57,13 @@ pub fn trim(
 /// Makes a definition local.
 pub fn hide(global: Value<'_>) {
     if global.as_function().is_some() || global.as_variable().is_some() {
-        // SAFETY: the value is a live global object; no comdat is a valid state, and a local one must have none.
+        // SAFETY: the value is a live global object. Having no comdat is valid, and a local global must have none.
         unsafe { LLVMSetComdat(global.raw(), std::ptr::null_mut()) };
     }
     global.set_linkage(LLVMLinkage::LLVMInternalLinkage);
 }
 
-/// Drops what is local and has no use.
+/// Removes local globals without uses.
 pub fn sweep(module: &Module<'_>, machine: &TargetMachine) -> Result<(), BuildError> {
     let pipeline = "globaldce";
     module

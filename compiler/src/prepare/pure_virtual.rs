@@ -1,7 +1,7 @@
 //! A definition of `__cxa_pure_virtual` for kernels that refer to it.
 //!
-//! Tables of virtual functions name it where a class leaves a function to its heirs. nvcc and clang take it from a
-//! library that is no part of the recorded IR; assemblers refuse code that names it and does not define it.
+//! Tables of virtual functions name it for pure virtual functions. nvcc and clang take it from a library that is not
+//! part of the recorded IR, and assemblers refuse code that names an undefined function.
 
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
@@ -11,7 +11,7 @@ use crate::ir;
 
 const NAME: &str = "__cxa_pure_virtual";
 
-/// Gives the function a body that traps, as its call is undefined.
+/// Gives the function a body that traps, because its call is undefined behaviour.
 pub fn define(module: &Module<'_>) -> Result<(), BuildError> {
     if !ir::function(module, NAME).is_some_and(|function| function.is_declaration()) {
         return Ok(());

@@ -1,9 +1,7 @@
-//! Answers to `__nvvm_reflect`, by which libdevice queries the compilation.
+//! Resolves `__nvvm_reflect`, with which libdevice queries the compilation, before any pipeline runs.
 //!
-//! They are given before any pipeline runs.
-//!
-//! LLVM answers them in a pass that only the NVPTX `default<…>` pipelines and the NVPTX back end run; a hand-written
-//! pipeline and the CPU device need the answers too.
+//! LLVM resolves it in a pass that only the NVPTX `default<…>` pipelines and the NVPTX back end run, but hand-written
+//! pipelines and the CPU device need the answers too.
 
 use inkwell::module::Module;
 use llvm_sys::core::LLVMConstInt;
@@ -11,8 +9,8 @@ use llvm_sys::core::LLVMConstInt;
 use crate::architecture::CodegenArchitecture;
 use crate::ir::{self, Value};
 
-/// Replaces each call by its answer; what is unknown is 0, as for LLVM. `flush` says that denormals are flushed to zero
-/// whatever the module was compiled for.
+/// Replaces each call by its answer. Like in LLVM, unknown queries give 0. `flush` means that denormals are flushed to
+/// zero, however the module was compiled.
 pub fn resolve(module: &Module<'_>, architecture: &CodegenArchitecture, flush: bool) {
     let flush = if flush { 1 } else { ir::flag(module, "nvvm-reflect-ftz").unwrap_or(0) };
     for name in ["__nvvm_reflect", "__nvvm_reflect_ocl"] {
@@ -35,7 +33,7 @@ pub fn resolve(module: &Module<'_>, architecture: &CodegenArchitecture, flush: b
     }
 }
 
-/// The string that the argument points at, through casts.
+/// The string to which the argument points, through casts.
 fn question(argument: Value<'_>) -> Option<String> {
     let mut value = argument;
     while value.as_variable().is_none() {

@@ -1,4 +1,4 @@
-//! Conversion of dynamic shared memory to static.
+//! Converts dynamic shared memory to static shared memory.
 //!
 //! Its size is known, and then its address is too.
 
@@ -11,10 +11,10 @@ use mneme_core::image::architecture::Vendor;
 use super::launch_memory::asks_for_shared;
 use crate::ir::{self, Value, reach};
 
-/// Address space of shared memory, NVPTX's and AMDGPU's.
+/// The address space of shared memory in NVPTX and AMDGPU.
 const SHARED: u32 = 3;
-/// Static shared memory that a kernel may have on every device of a vendor, bytes; NVIDIA's may have more dynamic
-/// memory.
+/// The static shared memory in bytes that a kernel may have on every device of a vendor. NVIDIA's GPUs allow more as
+/// dynamic memory.
 fn most_static(vendor: Vendor) -> u64 {
     match vendor {
         Vendor::Nvidia => 48 << 10,
@@ -22,8 +22,8 @@ fn most_static(vendor: Vendor) -> u64 {
     }
 }
 
-/// Gives all arrays of dynamic shared memory (they share one address) a common definition of `bytes`. False where that
-/// cannot be done: there is none, it is too large, or the kernel asks the hardware for its size.
+/// Gives all arrays of dynamic shared memory, which share one address, a common definition of `bytes`. Returns false if
+/// that is impossible: there is none, it is too large, or the kernel reads its size from a register.
 pub fn make_static(module: &Module<'_>, kernel: Value<'_>, bytes: u32, vendor: Vendor) -> bool {
     let reached = reach::closure([kernel]);
     let (dynamic, fixed): (Vec<Value<'_>>, Vec<Value<'_>>) = ir::variables(module)
@@ -35,7 +35,7 @@ pub fn make_static(module: &Module<'_>, kernel: Value<'_>, bytes: u32, vendor: V
     if bytes == 0 || dynamic.is_empty() || too_large || asks_for_size(&reached) || asks_for_shared(module) {
         return false;
     }
-    // SAFETY: the module is alive; the global gets the address space of those that it replaces, so that types agree.
+    // SAFETY: the module is alive. The global gets the address space of those that it replaces, so types agree.
     unsafe {
         let context = LLVMGetModuleContext(module.as_mut_ptr());
         let ty = LLVMArrayType2(LLVMInt8TypeInContext(context), u64::from(bytes));
@@ -55,11 +55,11 @@ pub fn make_static(module: &Module<'_>, kernel: Value<'_>, bytes: u32, vendor: V
 }
 
 fn size(module: &Module<'_>, variable: Value<'_>) -> u64 {
-    // SAFETY: a live global of a sized type, as it is defined.
+    // SAFETY: a live global of a sized type, because it is defined.
     unsafe { LLVMABISizeOfType(LLVMGetModuleDataLayout(module.as_mut_ptr()), variable.content_type()) }
 }
 
-/// Whether a function reads `%dynamic_smem_size` or `%total_smem_size` of NVIDIA's GPUs, which inline PTX alone can.
+/// Whether a function reads `%dynamic_smem_size` or `%total_smem_size` of NVIDIA GPUs, which only inline PTX can.
 fn asks_for_size(reached: &std::collections::HashSet<Value<'_>>) -> bool {
     let functions = reached.iter().filter(|value| value.as_function().is_some() && !value.is_declaration());
     let mut calls = functions.flat_map(|function| function.instructions()).filter(|instruction| instruction.is_call());

@@ -1,12 +1,13 @@
-//! Recorded variables: what a pipeline sees of them, and the addresses that its code has for them.
+//! Recorded variables: how passes see them, and the addresses that the code uses for them.
 //!
-//! A pointer to a `__device__` variable may be anywhere in recorded memory, so a replay must have the variable at its
-//! recorded address: the code refers to that address as a constant, and the replayer maps memory there. Constant memory
-//! cannot be mapped at will on NVIDIA's GPUs; those variables stay in the module, and the replayer fills them by name.
+//! A pointer to a `__device__` variable may be anywhere in recorded memory, so in a replay the variable must be at its
+//! recorded address. The code refers to that address as a constant, and the replayer maps memory there. On NVIDIA GPUs,
+//! constant memory cannot be mapped at chosen addresses. Such variables stay in the module, and the replayer fills them
+//! by name.
 //!
-//! Passes decide by what a variable is (its type, its alignment, whether it is constant, what it holds at first, who
-//! else can know it), so they see what the application's compiler saw, and addresses come after them: an address says
-//! less in one place (it may be any memory) and more in another (its low bits).
+//! Passes use the properties of a variable (its type, its alignment, whether it is constant, its initial value, which
+//! code can know it). To see what the application's compiler saw, they run before the variable becomes an address,
+//! which says less in some ways (it may be any memory) and more in others (its low bits).
 
 use std::collections::HashSet;
 
@@ -23,46 +24,45 @@ use super::prune;
 use crate::error::BuildError;
 use crate::ir::{self, Value, edit, reach};
 
-/// Address spaces of `__shared__` and of `__constant__` variables, NVPTX's and AMDGPU's.
+/// The address spaces of `__shared__` and `__constant__` variables in NVPTX and AMDGPU.
 const SHARED: u32 = 3;
 const CONSTANT: u32 = 4;
-/// That of other variables; tables of functions have none.
+/// The address space of other variables. Tables of functions have none.
 const GLOBAL: u32 = 1;
 
-/// The function that stands for the program's other code while passes run.
+/// The function that represents the program's other code while passes run.
 const STAND_IN: &str = "__mneme_other_code";
 
-/// The name under which a variable of the IR appears in PTX and cubins: PTX has no `.` or `@` in names, and LLVM
-/// spells them `_$_`.
+/// The name of an IR variable in PTX and cubins. PTX names have no `.` or `@`, and LLVM spells these `_$_`.
 pub fn device_symbol(name: &str) -> String {
     name.replace(['.', '@'], "_$_")
 }
 
-/// The recorded variable that a variable of the IR is.
+/// The recorded variable that corresponds to a variable of the IR.
 pub fn record_of<'r>(recorded: &'r [RecordedVariable], variable: Value<'_>) -> Option<&'r RecordedVariable> {
     let name = variable.name();
     recorded.iter().find(|record| record.name == name || record.name == device_symbol(&name))
 }
 
-/// Where a variable is to be.
+/// The place of a variable in a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum VariableLocation {
-    /// At an address; how many bytes are recorded there, and whether the module had as many.
+    /// At an address. `size` bytes are recorded there, and `is_whole` says whether the module's variable has that size.
     Absolute { address: u64, size: u64, is_whole: bool },
-    /// At an address, and in the module too: a table of functions, from which the replayer fills what is there.
+    /// At an address, and in the module too: a table of functions, from which the replayer fills the memory there.
     Table { address: u64 },
     /// In the module, where the replayer finds it by name.
     Named,
 }
 
-/// The recorded variables of a module that have no address yet. They are known by name, as passes may replace them.
+/// The recorded variables of a module that have no address yet, by name, because passes may replace them.
 #[derive(Clone, Debug, Default)]
 pub struct Placement(Vec<(String, VariableLocation)>);
 
 impl Placement {
-    /// Finds the recorded variables; constant ones are to be at their addresses too if `everything` (on the CPU device
-    /// and on AMD's GPUs, whose constant memory is memory like any other). `as_written` says that the program was
-    /// compiled from this IR, so that what it says of initial values and of who else knows a variable holds.
+    /// Finds the recorded variables. With `everything`, constant ones get their addresses too (on the CPU device and on
+    /// AMD GPUs, whose constant memory is ordinary memory). `as_written` says that the program was compiled from this
+    /// IR, so its initial values and linkage hold.
     pub fn of(module: &Module<'_>, recorded: &[RecordedVariable], everything: bool, as_written: bool) -> Self {
         let mut found = Vec::new();
         for variable in ir::variables(module) {
@@ -94,12 +94,12 @@ impl Placement {
         Self(found)
     }
 
-    /// The variables that must stay in the module whether code uses them or not.
+    /// The variables that must stay in the module, used or not.
     pub fn visible<'m>(&self, module: &'m Module<'_>) -> Vec<Value<'m>> {
         self.those(module, |place| !matches!(place, VariableLocation::Absolute { .. }))
     }
 
-    /// The others.
+    /// The variables that become addresses.
     pub fn absolute<'m>(&self, module: &'m Module<'_>) -> Vec<Value<'m>> {
         self.those(module, |place| matches!(place, VariableLocation::Absolute { .. }))
     }
@@ -108,11 +108,12 @@ impl Placement {
         self.0.iter().filter(|(_, place)| wanted(place)).filter_map(|(name, _)| ir::variable(module, name)).collect()
     }
 
-    /// Keeps passes from taking the kernel for the whole program, where variables are private to their unit.
+    /// Keeps passes from treating the kernel as the whole program, if variables are private to their unit.
     ///
-    /// LLVM knows all accesses to such a variable: it drops what nobody reads, and takes for constant what nobody
-    /// writes. What of the unit is not here may read and write it, and memory holds what the recorded launch found.
-    /// (A variable that the application's own compiler had changed so has another size in its code, and is let be.)
+    /// LLVM sees all accesses to such a variable, so it removes variables that are never read, and treats variables
+    /// that are never written as constant. But code of the unit outside the module may read and write it, and its
+    /// memory has the values that the recorded launch found. (If the application's own compiler changed a variable in
+    /// this way, it has another size in the application's code, and is left alone.)
     pub fn stand_in(&self, module: &Module<'_>) {
         let private =
             self.0.iter().filter(|(_, place)| matches!(place, VariableLocation::Absolute { is_whole: true, .. }));
@@ -123,7 +124,7 @@ impl Placement {
         if private.is_empty() {
             return;
         }
-        // SAFETY: types and builder belong to the module's context; the function is new, so that it has no block.
+        // SAFETY: types and builder belong to the module's context. The function is new, so it has no block.
         unsafe {
             let context = LLVMGetModuleContext(module.as_mut_ptr());
             let mut byte = LLVMInt8TypeInContext(context);
@@ -144,17 +145,16 @@ impl Placement {
         }
     }
 
-    /// The function that [`Placement::stand_in`] has made.
+    /// The function that [`Placement::stand_in`] has created.
     pub fn other_code<'m>(module: &'m Module<'_>) -> Option<Value<'m>> {
         ir::function(module, STAND_IN)
     }
 
-    /// Gives the variables that are left their addresses, or their names; where code is to be `pruned`, what only their
-    /// initial values mention goes with them. With `by_name` those that can wait for PTX are declared only, and
-    /// returned.
+    /// Gives the remaining variables their addresses or names. With `pruned`, globals that only their initial values
+    /// mention are removed. With `by_name`, those that can be resolved in the PTX are only declared, and returned.
     ///
     /// # Errors
-    /// The passes have made a variable another than what is recorded.
+    /// If the passes have changed a variable so that it does not match the recording.
     pub fn put(
         &mut self,
         module: &Module<'_>,
@@ -203,7 +203,7 @@ impl Placement {
     }
 }
 
-/// Makes a private variable one that others may know.
+/// Makes a private variable visible.
 fn show(variable: Value<'_>, place: VariableLocation) {
     variable.set_linkage(LLVMLinkage::LLVMExternalLinkage);
     if place == VariableLocation::Named {
@@ -211,8 +211,8 @@ fn show(variable: Value<'_>, place: VariableLocation) {
     }
 }
 
-/// Makes those of the private variables `among` visible whose address other code than what the `roots` reach may have
-/// (pruned, it cannot be asked), or that are `used` in ways that the IR does not show.
+/// Makes those private variables of `among` visible whose address may be known to code outside the closure of `roots`
+/// (which may have been pruned), or that are `used` in ways that the IR does not show.
 pub fn show_escaping<'m>(among: &[Value<'m>], roots: impl IntoIterator<Item = Value<'m>>, used: &HashSet<Value<'m>>) {
     let private: Vec<Value<'_>> = among.iter().copied().filter(|variable| variable.is_local()).collect();
     if private.is_empty() {
@@ -224,7 +224,7 @@ pub fn show_escaping<'m>(among: &[Value<'m>], roots: impl IntoIterator<Item = Va
     }
 }
 
-/// Whether code or a variable that is not `reached` does more with the address of `variable` than read and write there.
+/// Whether code or a variable outside `reached` uses the address of `variable` other than to read and write there.
 fn escapes(variable: Value<'_>, reached: &HashSet<Value<'_>>) -> bool {
     let mut pending = vec![variable];
     while let Some(address) = pending.pop() {
@@ -252,14 +252,14 @@ fn escapes(variable: Value<'_>, reached: &HashSet<Value<'_>>) -> bool {
 }
 
 fn function_of(instruction: Value<'_>) -> Option<Value<'_>> {
-    // SAFETY: a live instruction is in a block, and that in a function.
+    // SAFETY: a live instruction is in a block, and the block in a function.
     Value::new(unsafe { LLVMGetBasicBlockParent(LLVMGetInstructionParent(instruction.raw())) })
 }
 
-/// How large a variable is; `None` where the IR does not say.
+/// The size of a variable in bytes; `None` if its type has no size.
 fn bytes(module: &Module<'_>, variable: Value<'_>) -> Option<u64> {
     let ty = variable.content_type();
-    // SAFETY: a live type, and the module's layout, of which sizes are asked of sized types only.
+    // SAFETY: a live type, and the module's layout. Only sized types are measured.
     unsafe { (LLVMTypeIsSized(ty) != 0).then(|| LLVMABISizeOfType(LLVMGetModuleDataLayout(module.as_mut_ptr()), ty)) }
 }
 
@@ -277,7 +277,7 @@ fn check_size(module: &Module<'_>, variable: Value<'_>, recorded: u64, was_whole
     })
 }
 
-/// Whether the initial value of a variable that stays in the module holds the address.
+/// Whether the initial value of a variable that stays in the module contains the address.
 fn is_in_values(variable: Value<'_>, leaving: &[Value<'_>]) -> bool {
     let mut pending = variable.users();
     while let Some(user) = pending.pop() {
@@ -291,11 +291,11 @@ fn is_in_values(variable: Value<'_>, leaving: &[Value<'_>]) -> bool {
     false
 }
 
-/// A declaration that can take the place of a variable, under its name in PTX.
+/// A declaration that can replace a variable, with its name in PTX.
 fn declaration<'m>(module: &'m Module<'_>, variable: Value<'m>) -> Value<'m> {
     let name = device_symbol(&variable.name());
     variable.set_name("");
-    // SAFETY: a live module and a type of its context; LLVM returns a new variable, never null.
+    // SAFETY: a live module and a type of its context. LLVM returns a new variable, never null.
     unsafe {
         let raw =
             LLVMAddGlobalInAddressSpace(module.as_mut_ptr(), variable.content_type(), c"".as_ptr(), variable.space());
@@ -308,7 +308,7 @@ fn declaration<'m>(module: &'m Module<'_>, variable: Value<'m>) -> Value<'m> {
 
 /// The recorded address as a pointer of the variable's type.
 fn pointer<'m>(module: &'m Module<'_>, variable: Value<'m>, address: u64) -> Value<'m> {
-    // SAFETY: the context is the module's; the type of a global is a pointer type.
+    // SAFETY: the context is the module's. The type of a global is a pointer type.
     let raw = unsafe {
         let number = LLVMConstInt(LLVMInt64TypeInContext(LLVMGetModuleContext(module.as_mut_ptr())), address, 0);
         LLVMConstIntToPtr(number, variable.ty())
@@ -316,16 +316,15 @@ fn pointer<'m>(module: &'m Module<'_>, variable: Value<'m>, address: u64) -> Val
     Value::new(raw).expect("LLVM has a constant for every address")
 }
 
-/// Where passes have aligned a variable better than it was in the application (its compiler did not, or ran other
-/// passes), takes that back: what was concluded from it stands at accesses, which say less from now on.
+/// Undoes it if passes have raised a variable's alignment above that in the application (whose compiler did not, or ran
+/// other passes). Accesses that rely on it get the lower alignment.
 fn lower_alignment(module: &Module<'_>, variable: Value<'_>, address: u64) {
     let found = 1 << address.trailing_zeros().min(31);
     if edit::alignment(variable) <= found {
         return;
     }
     for instruction in ir::functions(module).into_iter().flat_map(Value::instructions) {
-        // SAFETY: the opcode says which questions may be asked of the live instruction, and which attributes calls
-        // have.
+        // SAFETY: the opcode determines which queries the live instruction allows, and which attributes calls have.
         unsafe {
             match instruction.opcode() {
                 LLVMLoad | LLVMStore
@@ -344,7 +343,7 @@ fn lower_alignment(module: &Module<'_>, variable: Value<'_>, address: u64) {
     }
 }
 
-/// Drops what nothing mentions any more, of what was `mentioned`.
+/// Removes globals of `mentioned` that no other global mentions any more.
 fn drop_orphans(module: &Module<'_>, mentioned: HashSet<Value<'_>>, machine: &TargetMachine) -> Result<(), BuildError> {
     let all = [ir::functions(module), ir::variables(module), ir::aliases(module)].concat();
     let reached = reach::closure(all.into_iter().filter(|global| !mentioned.contains(global)));

@@ -1,15 +1,15 @@
-//! Hashes of a module's definitions, from its text.
+//! Hashes of a module's definitions, computed from its text.
 //!
 //! LLVM numbers attribute groups, metadata, unnamed types and unnamed globals (AMD's device libraries have such
-//! functions) by module, so the text of a definition changes with its neighbours. Each such number is replaced by a
-//! hash of what it stands for, types by a hash of their layout.
+//! functions) per module, so the text of a definition changes with its neighbours. The hash replaces each such number
+//! by a hash of its content, and each type by a hash of its layout.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 
 use mneme_core::hash::checksum;
 
-/// Hash of each function, variable and alias definition, by name; by the number that the text has for those without.
+/// The hash of each function, variable and alias definition, by name, or by its number in the text if it has no name.
 pub fn hashes(text: &str) -> HashMap<String, u64> {
     let (entities, definitions) = split(text);
     let resolver = Resolver { entities, known: RefCell::default() };
@@ -21,7 +21,7 @@ pub fn texts(text: &str) -> Vec<(String, &str)> {
     split(text).1
 }
 
-/// What numbers and names stand for: "%struct.S", "#0", "!5", "@3".
+/// The contents behind numbers and names: "%struct.S", "#0", "!5", "@3".
 type Entities<'t> = HashMap<&'t str, &'t str>;
 
 fn split(text: &str) -> (Entities<'_>, Vec<(String, &str)>) {
@@ -73,11 +73,12 @@ struct Resolver<'t> {
     known: RefCell<HashMap<&'t str, u64>>,
 }
 
-/// A hash, and the lowest place among the open entities that it refers back to (none: `usize::MAX`).
+/// A hash, and the lowest position among the open entities to which it refers back (`usize::MAX` for none).
 type Hashed = (u64, usize);
 
 impl<'t> Resolver<'t> {
-    /// Hash of `text` with every entity replaced by its hash; `open` are the entities being resolved, for cycles.
+    /// The hash of `text` with every entity replaced by its hash. `open` are the entities being resolved, to detect
+    /// cycles.
     fn hash(&self, text: &'t str, open: &mut Vec<&'t str>) -> Hashed {
         let mut normal = String::with_capacity(text.len());
         let mut lowest = usize::MAX;
@@ -112,7 +113,7 @@ impl<'t> Resolver<'t> {
         let (hash, lowest) = self.hash(definition, open);
         open.pop();
         if lowest < place {
-            // Part of a cycle entered elsewhere: the hash depends on where, so it is not kept.
+            // Part of a cycle entered elsewhere. Its hash depends on the entry, so it is not cached.
             return Some((hash, lowest));
         }
         self.known.borrow_mut().insert(key, hash);

@@ -1,15 +1,14 @@
-//! Features of definitions that a recording of memory cannot hold.
+//! Features of definitions that a recording of memory cannot contain.
 //!
-//! They are read off the text: texture and surface accesses, and calls through pointers.
+//! They are found in the text: texture and surface accesses, and calls through pointers.
 //!
-//! A texture or surface object is a name that the driver gives out anew in each process. An address of code belongs to
-//! one load of one module: a call through a pointer that comes from memory (a function pointer, a virtual table) would
-//! jump to where the recorded module had its code, and a kernel that stores such an address stores another one in a
-//! replay. A pointer that the optimiser has resolved is a direct call in the text, and an object that it has dissolved
-//! stores nothing.
+//! The driver gives texture and surface objects new names in each process. An address of code is valid for one load of
+//! one module: a call through a pointer from memory (a function pointer, a virtual table) would jump to the code of the
+//! recorded module, and a kernel that stores such an address stores another one in a replay. A pointer that the
+//! optimiser has resolved is a direct call in the text, and an object that it has dissolved stores nothing.
 //!
-//! Calls of virtual functions are told from other calls through pointers: an object holds the address of its class's
-//! table, and a replay can have the tables at their recorded addresses, with its own functions in them.
+//! Calls of virtual functions are distinguished from other calls through pointers: an object contains the address of
+//! its class's table, and a replay can put the tables at their recorded addresses, with its own functions in them.
 
 use std::collections::HashMap;
 
@@ -18,13 +17,13 @@ use mneme_core::image::ir_section::{CODE_ADDRESS, INDIRECT_CALL, TEXTURE, VIRTUA
 /// Mnemonics of PTX for textures and surfaces, which CUDA's headers use in inline assembly.
 const ACCESSES: [&str; 7] = ["tex.", "tld4.", "txq.", "suld.", "sust.", "sured.", "suq."];
 
-/// The address space of global memory, as the text has it behind a pointer's type.
+/// The address space of global memory, as written after a pointer type.
 const GLOBAL: &str = " addrspace(1)";
-/// Intrinsics for AMD's images, which are textures and surfaces.
+/// Intrinsics for AMD's images, i.e. textures and surfaces.
 const AMD_IMAGES: &str = "llvm.amdgcn.image.";
 
-/// The names of [`mneme_core::image::ir_section`] that stand for what this definition (textual IR) does. `is_code` says
-/// of a name whether it is a function, or a variable that holds addresses of functions.
+/// The feature names of [`mneme_core::image::ir_section`] for a definition (textual IR). `is_code` says whether a name
+/// is a function, or a variable that contains addresses of functions.
 pub fn of(
     definition: &str,
     is_code: impl Fn(&str) -> bool,
@@ -50,8 +49,7 @@ pub fn of(
     found
 }
 
-/// The types in the metadata of a module's text by which accesses to the pointer to an object's table are known
-/// (`!tbaa`).
+/// The type nodes in the metadata of a module's text that mark accesses to an object's table pointer (`!tbaa`).
 pub fn table_accesses(text: &str) -> Vec<&str> {
     let nodes: HashMap<&str, &str> =
         text.lines().filter(|line| line.starts_with('!')).filter_map(|line| line.split_once(" = ")).collect();
@@ -62,7 +60,7 @@ pub fn table_accesses(text: &str) -> Vec<&str> {
     nodes.iter().filter(|(_, text)| base(text)).map(|(name, _)| *name).collect()
 }
 
-/// Whether a pointer was loaded from an object's table: from an element of what an access to the pointer to it gave.
+/// Whether a pointer was loaded from an object's table: from an element behind a loaded table pointer.
 fn from_table(pointer: &str, values: &HashMap<&str, &str>, is_table_access: impl Fn(&str) -> bool) -> bool {
     // AMD's tables and functions are in the address space of global memory.
     let after = |name: &str, operation: &str| {
@@ -76,7 +74,7 @@ fn from_table(pointer: &str, values: &HashMap<&str, &str>, is_table_access: impl
     access.is_some_and(|(_, tag)| is_table_access(tag.split(',').next().unwrap_or(tag).trim()))
 }
 
-/// The global names in an instruction that are not what it calls.
+/// The global names in an instruction, except the callee.
 fn values(line: &str) -> impl Iterator<Item = &str> {
     line.match_indices('@').filter_map(|(at, _)| {
         let name = &line[at..];
@@ -85,7 +83,7 @@ fn values(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Length of the name at the start of a text, its sign and quotes included.
+/// The length of the name at the start of a text, including sign and quotes.
 fn name_end(name: &str) -> usize {
     match name[1..].strip_prefix('"') {
         Some(quoted) => quoted.find('"').map_or(name.len(), |end| end + 3),
@@ -119,8 +117,8 @@ impl Callee<'_> {
     }
 }
 
-/// What an instruction calls. Types and attributes stand in front of the callee, which is the first name with its
-/// arguments right behind it.
+/// The callee of an instruction. Types and attributes come before it; it is the first name with its arguments directly
+/// behind it.
 fn callee(line: &str) -> Option<Callee<'_>> {
     let instruction = line.trim_start();
     let instruction = match instruction.split_once(" = ") {

@@ -1,6 +1,6 @@
 //! The description of a bitcode module in section `.mneme.ir`.
 //!
-//! It has the module's symbols, what each refers to, and a hash of each definition, so that a recorder without LLVM can
+//! It lists the module's symbols, the references of each, and a hash of each definition, so a recorder without LLVM can
 //! find a kernel's closure and identity.
 
 mod definitions;
@@ -26,7 +26,7 @@ use crate::ir::{self, Value, annotations, parameters, reach, read};
 
 /// Address space of `__constant__` variables.
 const CONSTANT: u32 = 4;
-/// Functions of AMD's device library that make the heap on the device.
+/// Functions of AMD's device library that implement the heap on the device.
 const HEAP_FUNCTIONS: [&str; 2] = ["__ockl_dm_alloc", "__ockl_dm_dealloc"];
 
 /// The table of `bitcode`.
@@ -50,7 +50,7 @@ pub fn describe(bitcode: &[u8], origin: &UnitOrigin) -> Result<IrTable, BuildErr
 }
 
 fn symbols(module: &Module<'_>) -> Vec<Symbol> {
-    // `__nvvm_reflect` is answered before code generation; nothing ever defines it.
+    // `__nvvm_reflect` is resolved before code generation, and never defined.
     let listed = |value: &Value<'_>| !value.is_intrinsic() && !value.name().starts_with("__nvvm_reflect");
     let globals: Vec<Value<'_>> = [ir::functions(module), ir::variables(module), ir::aliases(module)]
         .concat()
@@ -63,10 +63,9 @@ fn symbols(module: &Module<'_>) -> Vec<Symbol> {
     let numbers = numbers(module);
     let text_name = |global: &Value<'_>| numbers.get(global).cloned().unwrap_or_else(|| global.name());
     let hashes = definitions::hashes(&text);
-    // Features are undefined functions to the reader, which finds them in a closure as it finds others that nothing
-    // defines.
+    // The reader treats features as undefined functions, so it finds them in a closure like other undefined symbols.
     let marks = [TEXTURE, INDIRECT_CALL, CODE_ADDRESS, VIRTUAL_CALL, DEVICE_HEAP];
-    // A replay can have a table of functions at its recorded address, with functions of its own.
+    // A replay can put a table of functions at its recorded address, with its own functions in it.
     let is_code = |value: &Value<'_>| {
         value.as_variable().is_none()
             || (holds_functions(*value) && !variable_info(module, *value).is_some_and(|variable| variable.code))
@@ -95,7 +94,7 @@ fn symbols(module: &Module<'_>) -> Vec<Symbol> {
             (false, Some(_)) => SymbolKind::Variable,
             (false, None) => SymbolKind::Function,
         };
-        // By index, so that one source always gives one table.
+        // By index, so one source always gives the same table.
         let mut refs: Vec<u32> =
             reach::references(*global).iter().filter_map(|reference| indices.get(reference).copied()).collect();
         let text_name = text_name(global);
@@ -116,20 +115,20 @@ fn symbols(module: &Module<'_>) -> Vec<Symbol> {
     own.chain(marks).collect()
 }
 
-/// The numbers that the module's text has for globals without a name, which LLVM counts in this order.
+/// The numbers of unnamed globals in the module's text. LLVM counts them in this order.
 fn numbers<'m>(module: &'m Module<'_>) -> HashMap<Value<'m>, String> {
     let globals = [ir::variables(module), ir::aliases(module), ir::functions(module)].concat();
     let unnamed = globals.into_iter().filter(|global| global.name().is_empty());
     unnamed.zip(0..).map(|(global, number)| (global, number.to_string())).collect()
 }
 
-/// Whether a variable's initial value holds addresses of functions.
+/// Whether a variable's initial value contains addresses of functions.
 fn holds_functions(variable: Value<'_>) -> bool {
     reach::references(variable).iter().any(|other| other.as_variable().is_none())
 }
 
-/// Where a variable lives. Constants that no host can reach have no row: their contents are in the IR, or they have
-/// none (HIP's `threadIdx` is such an object).
+/// The memory of a variable. Constants that the host cannot reach have no row: the IR has their contents, or they have
+/// none, like HIP's `threadIdx` object.
 fn variable_info(module: &Module<'_>, variable: Value<'_>) -> Option<VariableInfo> {
     // SAFETY: the value is a live global variable of the live module.
     unsafe {

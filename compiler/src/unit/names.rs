@@ -1,11 +1,11 @@
-//! Renaming of definitions in clang's IR to the names that nvcc gave them.
+//! Renames definitions in clang's IR to nvcc's names.
 //!
 //! Two front ends make one object, and name some things differently.
 //!
-//! The names differ for what is private to a unit. nvcc leaves the `L` of internal linkage out of device names, mangles
-//! `_GLOBAL__N__<hash>_<unit>` where clang has `_GLOBAL__N_1` for an unnamed namespace, and under `-rdc` prefixes
-//! `__nv_static_<n>__<hash>_<unit>_`, where clang appends `__intern__<id>` or `__static__<id>`. Demangled, both say the
-//! same.
+//! The names differ for definitions that are private to a unit. nvcc leaves the `L` of internal linkage out of device
+//! names, mangles `_GLOBAL__N__<hash>_<unit>` for clang's `_GLOBAL__N_1` (an unnamed namespace), and under `-rdc`
+//! prefixes `__nv_static_<n>__<hash>_<unit>_` where clang appends `__intern__<id>` or `__static__<id>`. Demangled, the
+//! names are equal.
 
 use std::collections::HashMap;
 
@@ -17,11 +17,11 @@ use crate::ir::diagnostics::Diagnostics;
 use crate::ir::read;
 use crate::ir::{self, Value, annotations};
 
-/// A module under the names of the other compiler.
+/// A module with the other compiler's names.
 #[derive(Debug)]
 pub struct RenamedModule {
     pub bitcode: Vec<u8>,
-    /// Kernels that the other compiler has not, demangled.
+    /// Kernels that the other compiler's object lacks, demangled.
     pub missing: Vec<String>,
 }
 
@@ -31,7 +31,7 @@ pub fn rename<'a>(bitcode: &[u8], names: impl IntoIterator<Item = &'a str>) -> R
     let mut exact = std::collections::HashSet::new();
     for name in names {
         exact.insert(name);
-        // Of two that read the same neither is meant for sure.
+        // If two names demangle to the same, neither is certain.
         theirs
             .entry(plain(name))
             .and_modify(|known| *known = known.filter(|known| *known == name))
@@ -57,7 +57,7 @@ pub fn rename<'a>(bitcode: &[u8], names: impl IntoIterator<Item = &'a str>) -> R
     Ok(RenamedModule { bitcode: module.write_bitcode_to_memory().as_slice().to_vec(), missing })
 }
 
-/// What a name of either compiler stands for.
+/// The common form of either compiler's name.
 fn plain(name: &str) -> String {
     let name = without_unit(name);
     let demangled = cpp_demangle::Symbol::new(name).ok().and_then(|symbol| symbol.demangle().ok());

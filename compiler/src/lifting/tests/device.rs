@@ -1,6 +1,6 @@
-//! Random programs on a GPU: lifted code beside what the driver makes of the same PTX.
+//! Random programs on a GPU: lifted code compared with the driver's own code for the same PTX.
 //!
-//! They need one (`MNEME_TEST_DEVICE=cuda`); `MNEME_LIFT_PROGRAMS` says how many.
+//! They need a GPU (`MNEME_TEST_DEVICE=cuda`). `MNEME_LIFT_PROGRAMS` sets the number of programs.
 
 use std::ffi::c_void;
 
@@ -15,13 +15,13 @@ use super::HEADER;
 use super::random::{Program, Random, State};
 use crate::{BuildRequest, InputCode, build};
 
-/// As much of CUDA's driver as the test needs.
+/// The functions of CUDA's driver that the test needs.
 struct Driver(Library);
 
 /// Calls a function of the driver, which has to succeed.
 macro_rules! call {
     ($driver:expr, $name:ident($($argument:expr),* $(,)?)) => {{
-        // The function has its declared type; buffers are as long as is said and outlive the call.
+        // The function has its declared type. Buffers have the given lengths and outlive the call.
         let function: Symbol<'_, pointers::$name> =
             $driver.0.get(stringify!($name).as_bytes()).expect(stringify!($name));
         assert_eq!(function($($argument),*), Status::SUCCESS, stringify!($name));
@@ -30,10 +30,10 @@ macro_rules! call {
 
 impl Driver {
     fn open() -> Self {
-        // SAFETY: the driver's library; its constructors are its own.
+        // SAFETY: the driver's library, whose constructors may run.
         let driver = Self(unsafe { Library::new("libcuda.so.1") }.expect("CUDA's driver"));
         let (mut context, mut device) = (std::ptr::null_mut(), 0);
-        // SAFETY: each writes one value, which outlives the call.
+        // SAFETY: each function writes one value, which outlives the call.
         unsafe {
             call!(driver, cuInit(0));
             call!(driver, cuDeviceGet(&mut device, 0));
@@ -53,7 +53,7 @@ impl Driver {
         format!("sm_{}{}", of(75), of(76))
     }
 
-    /// What the kernel `k` of an image makes of the input.
+    /// The output of the kernel `k` of an image for the input.
     fn run(&self, image: &[u8], input: &[u64], threads: u32) -> Vec<u64> {
         let mut image = image.to_vec();
         image.push(0);
@@ -61,7 +61,7 @@ impl Driver {
         let bytes = size_of_val(input);
         let mut places = [0u64; 2];
         let mut output = vec![0u64; input.len()];
-        // SAFETY: buffers are as long as is said and outlive the calls; the kernel takes two addresses.
+        // SAFETY: buffers have the given lengths and outlive the calls. The kernel takes two addresses.
         unsafe {
             call!(self, cuModuleLoadData(&mut module, image.as_ptr().cast()));
             call!(self, cuModuleGetFunction(&mut function, module, c"k".as_ptr()));

@@ -1,8 +1,8 @@
-//! PTX of libraries: lifted, compiled under pipelines and assembled.
+//! PTX of libraries: lifted, compiled with pipelines and assembled.
 //!
-//! `MNEME_LIFT_PTX` names a folder with a folder for each library, in which PTX files are (`cuobjdump -xptx all` writes
-//! some), and `MNEME_LIFT_PTXAS` an assembler that takes them. Every file is lifted. `MNEME_LIFT_SECONDS` ends the
-//! compiling and assembling after that time, of which each library has the same share; the table says how far it came.
+//! `MNEME_LIFT_PTX` names a folder that contains a folder of PTX files for each library (`cuobjdump -xptx all` writes
+//! such files), and `MNEME_LIFT_PTXAS` an assembler for them. Every file is lifted. `MNEME_LIFT_SECONDS` limits the
+//! time for compiling and assembling, shared equally by the libraries; the table shows how many were done.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,7 +29,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What an assembler says of PTX; nothing where it takes it.
+/// The assembler's complaint about PTX, if it has one.
 fn complaint(ptxas: &Path, folder: &Path, text: &str) -> Option<String> {
     let target = text.lines().find_map(|line| line.strip_prefix(".target ")).expect("a target");
     let architecture = target.split(',').next().unwrap_or(target).trim();
@@ -41,8 +41,8 @@ fn complaint(ptxas: &Path, folder: &Path, text: &str) -> Option<String> {
     (!output.status.success()).then(|| said.lines().next().unwrap_or("nothing").to_owned())
 }
 
-/// Tensor cores, asynchronous copies, barriers in shared memory, textures and surfaces: what LLVM 19 has no operations
-/// for, by the first word.
+/// The first words of instructions for which LLVM 19 has no operations: tensor cores, asynchronous copies, barriers in
+/// shared memory, textures and surfaces.
 const WITHOUT_OPERATIONS: [&str; 17] = [
     "cp",
     "ldmatrix",
@@ -63,29 +63,29 @@ const WITHOUT_OPERATIONS: [&str; 17] = [
     "wmma",
 ];
 
-/// What was found in a library.
+/// The results for a library.
 #[derive(Default)]
 struct Found {
     files: usize,
     kernels: usize,
     lifted: usize,
-    /// Kernels, by the reason.
+    /// Refused kernels, by reason.
     refused: BTreeMap<String, usize>,
     lines: usize,
     instructions: usize,
-    /// Those that stay assembly, and of these those that LLVM might have operations for.
+    /// Instructions that stay inline assembly, and those of them for which LLVM might have operations.
     kept: usize,
     avoidable: usize,
     lifting: Duration,
-    /// Of the file that took longest for its lines, for 10,000 of them.
+    /// The time for 10,000 lines, in the slowest file.
     slowest: Duration,
-    /// Of the file that took most, in bytes.
+    /// The peak memory of a file in bytes.
     memory: u64,
     assembled: usize,
     broken: Vec<String>,
 }
 
-/// Bytes of memory that this process has at most had since it was last asked.
+/// The peak memory of this process in bytes since the last call.
 fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -93,14 +93,14 @@ fn peak_memory() -> u64 {
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
 }
 
-/// Processor time of this thread: what else runs on the machine does not count.
+/// The processor time of this thread, which other load does not affect.
 fn own_time() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(text.split_whitespace().next().unwrap().parse().unwrap())
 }
 
 impl Found {
-    /// Lifts a file; what panics is broken.
+    /// Lifts a file. A panic counts as broken.
     fn lift(&mut self, file: &Path) -> Option<Lifted> {
         let text = std::fs::read_to_string(file).unwrap();
         let own = PtxModule::parse(&text).kernels().count();
@@ -183,7 +183,7 @@ fn ptx_of_libraries_is_lifted_and_assembled() {
     );
     for (library, files) in libraries {
         let (mut found, mut assembling) = (Found::default(), Duration::ZERO);
-        // Files that follow one another are alike: those that are assembled lie far apart.
+        // Consecutive files are alike, so the assembled ones lie far apart.
         let stride = (1..).find(|step| step * step >= files.len()).unwrap();
         for file in (0..stride).flat_map(|first| files.iter().skip(first).step_by(stride)) {
             let Some(lifted) = found.lift(file) else { continue };

@@ -1,4 +1,4 @@
-//! Tests of lifting: what is understood, what is refused, and that lifted code computes what PTX says.
+//! Tests of lifting: supported and refused PTX, and whether lifted code computes what the PTX does.
 
 mod device;
 mod libraries;
@@ -34,7 +34,7 @@ fn lifted(text: &str) -> Lifted {
     lifted
 }
 
-/// Reads IR, runs the clean-up and a pipeline; the text after it.
+/// Reads IR, and runs the clean-up and a pipeline. Returns the resulting text.
 fn verify(ir: &str, pipeline: &str) -> String {
     let context = Context::create();
     let buffer = MemoryBuffer::create_from_memory_range_copy(ir.as_bytes(), "test");
@@ -132,7 +132,7 @@ fn parameters_and_addresses_are_what_a_front_end_makes_of_them() {
          add.s64 %rd4, %rd2, %rd3; ld.param.u32 %r2, [s+8]; st.global.u32 [%rd4+16], %r2;",
     );
     let ir = verify(&lifted(&text).ir, "instcombine");
-    // That nothing is written to the third is an attribute where it is not in metadata.
+    // `nvvm.grid_constant` is an attribute in some versions of LLVM, and metadata in others.
     let header = ir.replace(" \"nvvm.grid_constant\"", "");
     assert!(header.contains("void @k(ptr %P0, i32 %P1, ptr byval(<{ [24 x i8] }>) align 8 %P2)"), "{ir}");
     assert!(!ir.contains("inttoptr") && !ir.contains("ptrtoint") && !ir.contains("alloca"), "{ir}");
@@ -141,7 +141,7 @@ fn parameters_and_addresses_are_what_a_front_end_makes_of_them() {
 
 #[test]
 fn variables_have_their_initial_values() {
-    // As nvcc writes an address into an array of bytes.
+    // nvcc writes an address into an array of bytes like this.
     let masked: Vec<String> = (0..8).map(|byte| format!("{:#x}(generic(n))", 0xffu64 << (8 * byte))).collect();
     let text = format!(
         "{HEADER}.global .align 4 .u32 n = 7;\n.visible .global .align 8 .u64 places[3] = {{n, generic(n)+4, k}};\n\
@@ -180,7 +180,7 @@ fn functions_are_called_through_names_and_pointers() {
          .func (.param .b32 r) twice(.param .b32 x) {{ .reg .b32 %r<4>; ld.param.u32 %r1, [x]; add.s32 %r2, %r1, %r1;\n\
          st.param.b32 [r], %r2; ret; }}\n"
     );
-    // The prototype is declared behind its use.
+    // The prototype is declared after its use.
     let early = text.replace(" shape: .callprototype (.param .b32 _) _ (.param .b32 _);\n", "").replace(
         "mov.u64 %rd1, twice;",
         "mov.u64 %rd1, twice; shape: .callprototype (.param .b32 _) _ (.param .b32 _);",
@@ -263,7 +263,7 @@ fn instructions_flush_one_by_one_and_halves_never_do() {
     }
 }
 
-/// What LLVM writes for the assembler.
+/// The PTX that LLVM writes for the assembler.
 fn assembly(ir: &str, pipeline: &str) -> String {
     let context = Context::create();
     let text = verify(ir, pipeline);
@@ -273,7 +273,7 @@ fn assembly(ir: &str, pipeline: &str) -> String {
     String::from_utf8_lossy(ptx.as_slice()).into_owned()
 }
 
-/// What a kernel with one parameter, `out`, leaves of words there.
+/// The words at a kernel's only parameter, `out`, after it ran.
 fn run<const N: usize>(text: &str, pipeline: &str, mut words: [u32; N]) -> [u32; N] {
     let parameters = Parameters::default().pointer(words.as_mut_ptr());
     Object::link(&object(&lifted(text).ir, pipeline)).launch("k", 1, 1, parameters.get());
@@ -291,7 +291,7 @@ fn a_base_of_addresses_is_proved() {
         let start = ir.find("@k(").unwrap();
         ir[start + 3..].split(',').next().unwrap().replace(" readnone", "").to_owned()
     };
-    // Addresses in shared memory of a cluster, and what memory holds, are no offsets.
+    // Addresses in a cluster's shared memory, and addresses read from memory, are not offsets.
     for body in [
         ".shared .b32 s; mov.u32 %r2, s; mov.u64 %rd3, s; cvta.shared.u64 %rd3, %rd3; mapa.u64 %rd4, %rd3, %r1;\n\
          add.s64 %rd5, %rd4, %rd1; st.u32 [%rd5], %r1;",
@@ -300,7 +300,7 @@ fn a_base_of_addresses_is_proved() {
         "ld.global.u64 %rd3, [%rd2]; add.s64 %rd5, %rd1, %rd3; st.u32 [%rd5], %r1;",
         "ld.global.u64 %rd3, [%rd2]; mul.lo.s64 %rd4, %rd3, 2; add.s64 %rd5, %rd1, %rd4; st.u32 [%rd5], %r1;",
         ".shared .b32 s; mov.u64 %rd3, s; cvta.shared.u64 %rd4, %rd3; add.s64 %rd5, %rd4, %rd1; st.u32 [%rd5], %r1;",
-        // The other parameter is the pointer, aligned.
+        // The other parameter is the pointer, which is aligned.
         "and.b64 %rd3, %rd2, -16; add.s64 %rd4, %rd1, %rd3; st.global.u32 [%rd4], %r1;",
         "and.b64 %rd3, %rd2, -16; add.s64 %rd4, %rd1, %rd3; cvta.to.global.u64 %rd5, %rd4; st.global.u32 [%rd5], %r1;",
         ".shared .b32 s; mov.u32 %r2, s; mul.wide.u32 %rd3, %r2, 1; add.s64 %rd4, %rd1, %rd3;\n\
@@ -331,7 +331,7 @@ fn what_an_address_and_the_distance_to_another_come_to_is_the_others() {
     assert_eq!(run(&text, "default<O3>", [0]), [2]);
 }
 
-/// What a register holds when it is no address any more stays what it is, whatever the register was.
+/// A register that no longer holds an address keeps its value, whatever it held before.
 #[test]
 fn registers_of_shared_addresses_may_hold_numbers() {
     let text = kernel(
@@ -386,7 +386,7 @@ fn what_stands_behind_a_location_counts() {
     assert_eq!(run(&text.replace(".visible .entry", ".file 1 \"a.cu\" .visible .entry"), "", [0]), [1]);
 }
 
-/// What debug information says of the instructions that begin so: file, line, column and function, outwards.
+/// The debug locations of instructions with this beginning: file, line, column and function, from the inside out.
 fn places(ir: &str, start: &str) -> Vec<String> {
     let context = Context::create();
     let buffer = MemoryBuffer::create_from_memory_range_copy(ir.as_bytes(), "test");
@@ -414,9 +414,9 @@ fn instructions_come_from_the_lines_that_locations_say() {
     let wanted = [outer.to_owned(), helper.clone(), format!("/h.cuh\t9\t3\ti\n{helper}"), "/h.cuh\t30\t1\tk".into()];
     let found = places(&lifted.ir, "store i32");
     assert_eq!(found[..4], wanted);
-    // A file that is not declared is none.
+    // An undeclared file gives no location.
     assert!(found[4].ends_with("\t0\t0\tk"), "{found:?}");
-    // LLVM reads and writes it, for GPUs and for the CPU device.
+    // LLVM reads and writes the locations, for GPUs and for the CPU device.
     assert!(assembly(&lifted.ir, "default<O3>").contains(".loc"));
     object(&lifted.ir, "default<O3>");
     let without = kernel(".param .u64 out", "ld.param.u64 %rd1, [out]; st.global.u32 [%rd1], 1;");
@@ -460,8 +460,8 @@ fn memory_of_the_frame_begins_with_some_value() {
     assert_eq!((first, second), (7, 0));
 }
 
-/// As the tables of a reduction's parts are addressed in what Triton compiles: a loop over words, and places behind and
-/// before others.
+/// Triton addresses the tables of a reduction's parts like this: a loop over words, with positions after and before
+/// others.
 #[test]
 fn addresses_of_the_frame_of_32_bits_are_whole_ones() {
     let text = kernel(
@@ -479,7 +479,7 @@ fn addresses_of_the_frame_of_32_bits_are_whole_ones() {
     for pipeline in ["", "default<O1>", "default<O3>"] {
         assert_eq!(run(&text, pipeline, [2, 0]), [44, 11], "{pipeline}");
     }
-    // What is done with such a word beside keeps it from being one.
+    // Other uses of such a word prevent that it is treated as an address.
     for more in
         ["xor.b32 %r1, %r1, 4;", "setp.eq.u32 %p1, %r1, 0;", "st.local.b32 [%r1], %r1;", "mul.lo.u32 %r3, %r1, 3;"]
     {
@@ -517,12 +517,12 @@ fn long_programs_are_lifted_in_time() {
     let body = Program::random(&mut random, 10_000).text();
     let plain = format!("{HEADER}.visible .entry k(.param .u64 in, .param .u64 out) {{\n{body}}}\n");
     clock("10,000 instructions", &plain, 500).unwrap();
-    // A branch to each label from each of many places.
+    // Many branches to each of many labels.
     let labels = (0..3000).map(|number| format!("L{number}")).collect::<Vec<_>>();
     let branches: String = labels.iter().map(|label| format!("{label}: brx.idx %r1, ts;\n")).collect();
     let table = kernel("", &format!("ts: .branchtargets {};\n{branches}", labels.join(", ")));
     assert!(clock("branches through lists", &table, 3000).unwrap_err().what.contains("brx.idx"));
-    // Loops in loops, whose dominators take many rounds.
+    // Nested loops, whose dominators take many rounds.
     let ladder: String = (0..20_000)
         .map(|number| {
             format!(
@@ -619,7 +619,7 @@ fn a_program_does_without_the_kernels_that_cannot_be_lifted() {
     lift_program(&format!("{HEADER}.global .texref t;\n")).expect_err("no kernel is at fault");
 }
 
-/// Words of PTX, to be put together in any order.
+/// Words of PTX, which the test combines in any order.
 const WORDS: &[&str] = &[
     ".version",
     "8.3",
@@ -723,7 +723,7 @@ proptest! {
             text.replace_range(at..=at, WORDS[word]);
         }
         if let Ok(lifted) = lift(&text) {
-            // LLVM reads whatever comes of it, or says why not; it is no reason to end.
+            // LLVM may accept or reject the result, but must not end the process.
             let context = Context::create();
             let buffer = MemoryBuffer::create_from_memory_range_copy(lifted.ir.as_bytes(), "test");
             let _ = context.create_module_from_ir(buffer);
@@ -739,7 +739,7 @@ fn nesting_and_sizes_are_bounded() {
     refused(&kernel("", &"{".repeat(100_000)));
     refused(&format!("{HEADER}.global .b8 a = {}", "{".repeat(100_000)));
     refused(&format!("{HEADER}.global .b64 a[4000000000][4000000000];"));
-    // Never written out.
+    // Such an array is never written out.
     let large = lift(&format!("{HEADER}.global .b8 a[1000000000] = {{1}};")).unwrap();
     assert!(large.ir.len() < 2000);
     lift(&kernel("", ".reg .b32 %many<4000000000>; mov.u32 %many3999999999, 1;")).unwrap();
@@ -797,7 +797,7 @@ fn constant_expressions_have_the_values_that_the_assembler_gives_them() {
     let ir = lifted(&text).ir;
     assert!(ir.contains("i64 4") && ir.contains("i64 -8"), "{ir}");
     assert!(lifted(&kernel("", "mov.u32 %r1, WARP_SZ-1; st.shared.u32 [%r1], %r1;")).ir.contains("i32 31"));
-    // The assembler reads a name in the last one, too.
+    // The assembler accepts a name in the last one, too.
     for text in ["1.5 + 1", "5 / 0", "~1.5", "1 ? 2.5 : 3.5", "7%3"] {
         refused(&format!("{HEADER}.global .align 8 .f64 x = {text};\n"));
     }

@@ -1,8 +1,8 @@
-//! Random programs, and what each of their instructions does by PTX's own rules.
+//! Random programs, with a model of each instruction by PTX's rules.
 
 use std::cmp::Ordering;
 
-/// A generator of numbers: equal seeds give equal programs.
+/// A generator of numbers. Equal seeds give equal programs.
 pub struct Random(pub u64);
 
 impl Random {
@@ -22,7 +22,7 @@ impl Random {
         items[self.below(items.len() as u64) as usize]
     }
 
-    /// A number with many that are near the ends of a range.
+    /// A random number, often near the ends of a range.
     pub fn word(&mut self) -> u64 {
         const EDGES: [u64; 12] =
             [0, 1, 2, 31, 32, 33, 63, 64, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff, 0x8000_0000_0000_0000];
@@ -91,7 +91,7 @@ impl State {
         state
     }
 
-    /// As a kernel reads it.
+    /// The registers as the kernel reads them.
     pub fn raw(&self) -> Vec<u64> {
         let words = self.words.iter().map(|word| u64::from(*word));
         let singles = self.singles.iter().map(|bits| u64::from(*bits));
@@ -99,7 +99,7 @@ impl State {
         words.chain(self.longs).chain(singles).chain(self.doubles).chain(predicates).collect()
     }
 
-    /// As a kernel has written it.
+    /// The registers as the kernel has written them.
     pub fn of(memory: &[u64]) -> Self {
         let mut state = Self::default();
         let mut rest = memory.iter().copied();
@@ -112,7 +112,7 @@ impl State {
         state
     }
 
-    /// As memory holds it, NaN being one value.
+    /// The registers as in memory, with every NaN as the same value.
     pub fn bytes(&self) -> Vec<u64> {
         let single = |bits: u32| if f32::from_bits(bits).is_nan() { 0x7fff_ffff } else { bits };
         let double = |bits: u64| if f64::from_bits(bits).is_nan() { u64::MAX >> 1 } else { bits };
@@ -126,10 +126,10 @@ impl State {
 
 type Effect = Box<dyn Fn(&mut State)>;
 
-/// Instructions and what they do.
+/// Instructions and their effects.
 pub struct Program(pub Vec<(String, Effect)>);
 
-/// Instructions for which there is no model here: devices alone know what they do.
+/// Instructions without a model here, which are only compared between devices.
 const UNMODELLED: &[&str] = &[
     "min.f32 %fA, %fB, %fC;",
     "max.f32 %fA, %fB, %fC;",
@@ -182,7 +182,7 @@ const UNMODELLED: &[&str] = &[
     "shf.l.clamp.b32 %rA, %rB, %rC, %rA;",
     "add.sat.s32 %rA, %rB, %rC;",
     "mad.hi.sat.s32 %rA, %rB, %rC, %rA;",
-    // Not of what `abs` gives: ptxas 12.9 and 13.0 take that to be no NaN.
+    // The operand is not the result of `abs`, because ptxas 12.9 and 13.0 then assume that it is not NaN.
     "{ .reg .b32 %n, %m; .reg .f32 %c; mov.b32 %n, %fA; shl.b32 %m, %rB, 31; xor.b32 %n, %n, %m; mov.b32 %c, %n; \
      slct.s32.f32 %rA, %rB, %rC, %c; }",
     "shl.b64 %rdA, %rdB, %rC;",
@@ -196,7 +196,7 @@ const UNMODELLED: &[&str] = &[
 ];
 
 impl Program {
-    /// Of all instructions, also those that [`Program::run`] does not know.
+    /// A program of all instructions, including those that [`Program::run`] does not know.
     pub fn of_everything(random: &mut Random, length: usize) -> Self {
         let mut program = Vec::new();
         while program.len() < length {
@@ -243,7 +243,7 @@ impl Program {
         self.0.iter().for_each(|(_, effect)| effect(state));
     }
 
-    /// The body of a kernel: registers from memory at `%in`, and back at `%out`.
+    /// The body of a kernel, which loads the registers from memory at `%in` and stores them at `%out`.
     pub fn text(&self) -> String {
         let mut text = String::from(
             ".reg .b32 %r<6>; .reg .b64 %rd<4>; .reg .f32 %f<4>; .reg .f64 %fd<3>; .reg .pred %p<4>; .reg .b32 %t<9>;\n\
@@ -282,7 +282,7 @@ impl Program {
     }
 }
 
-/// The registers in memory's order, and the type of each.
+/// The registers in the order of memory, with their types.
 fn registers() -> Vec<(String, &'static str)> {
     let of = |prefix: &'static str, count: usize, kind: &'static str| {
         (0..count).map(move |number| (format!("%{prefix}{number}"), kind))
@@ -363,8 +363,8 @@ fn word(random: &mut Random) -> (String, Effect) {
             (format!("{name} %r{d}, %r{a};"), Box::new(move |it| it.words[d] = run(it.words[a])))
         }
         6 => {
-            // Three registers: ptxas 13.0 merges a lop3 that reads one twice with an instruction after it into another
-            // function.
+            // Three different registers: ptxas 13.0 miscompiles a lop3 that reads one register twice, by merging it
+            // with a later instruction into another function.
             let other = |taken: &[usize], from: usize| {
                 (0..WORDS).map(|step| (from + step) % WORDS).find(|it| !taken.contains(it)).expect("more than three")
             };
@@ -390,7 +390,7 @@ fn word(random: &mut Random) -> (String, Effect) {
             (
                 format!("{name} %r{d}, %r{a}, {from}, {count};"),
                 Box::new(move |it| {
-                    // Bit by bit, as the manual has it.
+                    // Bit by bit, as in the manual.
                     let a = it.words[a];
                     let sign = if !signed || count == 0 { 0 } else { a >> (from + count - 1).min(31) & 1 };
                     it.words[d] = (0..32).fold(0, |word, bit| {
@@ -440,7 +440,7 @@ fn word(random: &mut Random) -> (String, Effect) {
                 }),
             )
         }
-        // The flag lives between instructions.
+        // The flag lives across instructions.
         _ => match random.below(3) {
             0 => (
                 format!("add.cc.u32 %r{d}, %r{a}, %r{b};\naddc.cc.u32 %r{c}, %r{a}, %r{c};\naddc.u32 %r{b}, 0, 0;"),
@@ -455,7 +455,7 @@ fn word(random: &mut Random) -> (String, Effect) {
             1 => (
                 format!("sub.cc.u32 %r{d}, %r{a}, %r{b};\nsubc.cc.u32 %r{c}, %r{a}, %r{c};\naddc.u32 %r{b}, 0, 0;"),
                 Box::new(move |it| {
-                    // The flag of a difference says that nothing is borrowed.
+                    // After a subtraction, the flag is set if there was no borrow.
                     let (value, borrow) = it.words[a].overflowing_sub(it.words[b]);
                     (it.words[d], it.carry) = (value, !borrow);
                     let taken = u64::from(it.words[c]) + u64::from(!it.carry);
@@ -545,13 +545,13 @@ fn long(random: &mut Random) -> (String, Effect) {
     }
 }
 
-/// As `.ftz` takes numbers, and leaves them.
+/// Flushes like `.ftz`, for inputs and results.
 fn flushed(value: f32) -> f32 {
     if value.is_subnormal() { 0.0f32.copysign(value) } else { value }
 }
 
-// Which of two zeros is the least one the CPU device does not tell, unlike GPUs, nor the sign of NaN: `min`, `max` and
-// `copysign` are not here.
+// The CPU device, unlike GPUs, does not define which of two zeros is the least, nor the sign of NaN. `min`, `max` and
+// `copysign` are therefore missing here.
 fn single(random: &mut Random) -> (String, Effect) {
     type Two = fn(f32, f32) -> f32;
     const FLUSHING: [(&str, Two); 6] = [
@@ -571,7 +571,7 @@ fn single(random: &mut Random) -> (String, Effect) {
     let (d, a, b, c) = (pick(random, SINGLES), pick(random, SINGLES), pick(random, SINGLES), pick(random, SINGLES));
     let of = |it: &State, index: usize| f32::from_bits(it.singles[index]);
     match random.below(9) {
-        // Factors and terms that leave a number alone leave no denormal.
+        // Factors and terms that do not change other numbers still flush denormals.
         6 => {
             let (name, constant) =
                 random.one_of(&[("mul.rn.ftz", 1.0f32), ("mul.ftz", 1.0), ("add.rn.ftz", 0.0), ("add.ftz", -0.0)]);
@@ -757,7 +757,7 @@ fn conversion(random: &mut Random) -> (String, Effect) {
             format!("cvt.rni.f64.f64 %fd{g}, %fd{g};"),
             Box::new(move |it| it.doubles[g] = f64::from_bits(it.doubles[g]).round_ties_even().to_bits()),
         ),
-        // Not the other way: what bits a NaN has depends on the device.
+        // Not the other way round, because the bits of a NaN depend on the device.
         _ => (format!("mov.b32 %f{s}, %r{w};"), Box::new(move |it| it.singles[s] = it.words[w])),
     }
 }
