@@ -1,21 +1,22 @@
-//! The build script, which links LLVM.
+//! The build script, which links LLVM statically.
 //!
-//! inkwell and llvm-sys can do it, but bind zlib, libffi and libstdc++ dynamically and copy 300 MB of archives into an
-//! rlib. The programs must run on machines that have none of these libraries, so everything but glibc is static here.
+//! inkwell and llvm-sys can link LLVM too, but they bind zlib, libffi and libstdc++ dynamically and copy 300 MB of
+//! archives into an rlib. The programs must run on machines that have none of these libraries, so everything except
+//! glibc is static.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The versions that it can be, each by the feature `llvm<version>`, with llvm-sys' number for it.
+/// The supported versions of LLVM, each with the feature `llvm<version>` and llvm-sys's number for it.
 const VERSIONS: [(&str, &str); 5] = [("19", "191"), ("20", "201"), ("21", "211"), ("22", "221"), ("23", "231")];
-/// What LLVM's archives need besides glibc: libstdc++, and what they were configured with. libxml2 and z3 are left
-/// out: only parts of LLVM that we do not use refer to them.
+/// The libraries that LLVM's archives need besides glibc: libstdc++, and those that LLVM was configured with. libxml2
+/// and z3 are left out, because only unused parts of LLVM refer to them.
 const COMPANIONS: &[&str] = &["stdc++", "z", "zstd", "ffi"];
-/// Our own C++ beside LLVM's C interface.
+/// C++ code that adds to LLVM's C interface.
 const SHIM: [&str; 4] = ["src/llvm/llvm.cpp", "src/llvm/lld.cpp", "src/llvm/reduce.cpp", "src/llvm/undefined.cpp"];
 /// lld's archives, which refer to LLVM's. Debian has them in `liblld-<version>-dev`.
 const LLD: [&str; 2] = ["lldELF", "lldCommon"];
-/// Of the feature `planted-faults`.
+/// The C++ code of the feature `planted-faults`.
 const FAULTS: &str = "src/llvm/faults.cpp";
 const HEADERS: [&str; 3] = ["src/llvm/faults.h", "src/llvm/revise.h", "src/llvm/version.h"];
 
@@ -49,7 +50,8 @@ fn main() {
     {
         println!("cargo:rustc-link-lib=static:-bundle={library}");
     }
-    // In a folder of their own: beside them lies a libc, which may not be that of the linker's command line.
+    // A separate folder, because the archives' own folder has a libc, which may not be that of the linker's command
+    // line.
     let folder = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo names a folder")).join("archives");
     std::fs::create_dir_all(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     println!("cargo:rustc-link-search=native={}", folder.display());
@@ -69,7 +71,7 @@ fn main() {
     }
 }
 
-/// Before LLVM's archives on the linker's command line, as it refers to them.
+/// Compiles the C++ code. It refers to LLVM's archives, so it must come before them on the linker's command line.
 fn compile_shim(includes: &str) {
     for file in SHIM.iter().chain(&HEADERS).chain([&FAULTS]) {
         println!("cargo:rerun-if-changed={file}");
@@ -84,13 +86,13 @@ fn compile_shim(includes: &str) {
         .cpp_link_stdlib(None)
         .flags(["-fno-exceptions", "-fno-rtti"])
         .define("NDEBUG", None)
-        // LLVM's headers are not ours to warn about.
+        // A system include path, so the compiler doesn't warn about LLVM's headers.
         .flag(format!("-isystem{includes}"))
         .files(SHIM)
         .compile("mneme_llvm");
 }
 
-/// The version that the features ask for, and llvm-sys' number for it.
+/// The version that the features select, and llvm-sys's number for it.
 fn chosen() -> (&'static str, &'static str) {
     let asked = |(major, _): &&(&str, &str)| std::env::var_os(format!("CARGO_FEATURE_LLVM{major}")).is_some();
     let found: Vec<_> = VERSIONS.iter().filter(asked).collect();
@@ -106,7 +108,7 @@ fn chosen() -> (&'static str, &'static str) {
 }
 
 fn llvm_config(major: &str, variable: &str) -> PathBuf {
-    // Where Debian and Ubuntu put it.
+    // The folder on Debian and Ubuntu.
     let usual = PathBuf::from(format!("/usr/lib/llvm-{major}"));
     let prefix = std::env::var_os(variable).filter(|value| !value.is_empty()).map_or(usual, PathBuf::from);
     let path = prefix.join("bin/llvm-config");
@@ -132,11 +134,11 @@ fn ask(config: &Path, arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-/// `library`'s archive, if the C++ compiler knows one.
+/// The path of `library`'s archive, if the C++ compiler knows it.
 fn archive(library: &str) -> Option<PathBuf> {
     let mut compiler = cc::Build::new().cpp(true).get_compiler().to_command();
     let output = compiler.arg(format!("-print-file-name=lib{library}.a")).output().ok()?;
     let path = PathBuf::from(String::from_utf8(output.stdout).ok()?.trim());
-    // An unknown archive is echoed as a bare name.
+    // The compiler prints an unknown archive as a bare name.
     path.is_absolute().then_some(path)
 }

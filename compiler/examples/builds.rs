@@ -1,8 +1,8 @@
-//! Measures builds a second of a kernel over the space of the preset `full`, without a device.
+//! Measures how many builds per second Mneme makes of a kernel over the space of the preset `full`, without a device.
 //!
-//!     cargo run --release -p mneme-compiler --example builds -- tests/apps/microphysics.cu [BUILDS [BUILDERS [SEED]]]
+//! cargo run --release -p mneme-compiler --example builds -- tests/apps/microphysics.cu [BUILDS [BUILDERS [SEED]]]
 //!
-//! Configurations are drawn at random, all different; the code is for sm_90. It needs clang 19, the CUDA toolkit that
+//! Configurations are random and distinct; the code is for sm_90. You need clang 19, the CUDA toolkit that
 //! `scripts/setup` assembles, and `mneme-build` beside the examples' folder.
 
 use std::collections::HashMap;
@@ -92,8 +92,11 @@ fn main() {
     let plan = BuildPlan { recorded, ..BuildPlan::default() };
 
     let own = std::env::current_exe().expect("this program has a path");
-    let program =
-        own.parent().and_then(Path::parent).expect("examples are in a folder of their own").join("mneme-build");
+    let program = own
+        .parent()
+        .and_then(Path::parent)
+        .expect("the examples are in a folder below the programs")
+        .join("mneme-build");
     let program = BuildProgram::at(program);
     let mut process = program.process(Preparation::Full).expect("mneme-build starts");
     let stream = &mut process.stream;

@@ -11,30 +11,31 @@ use crate::error::BuildError;
 use crate::ir::contraction;
 use crate::version::{NEWEST_NVIDIA, NEWEST_PTX, least_ptx};
 
-/// What the back end is told to emit.
+/// The architecture for which the back end emits code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodegenArchitecture {
     pub vendor: Vendor,
-    /// 90 of "sm_90"; 0 of other vendors' GPUs.
+    /// 90 for "sm_90"; 0 for GPUs of other vendors.
     pub number: u32,
     /// LLVM's name, e.g. "sm_90", "sm_90a" or "gfx90a".
     pub cpu: String,
     /// LLVM target features: for the PTX ISA version, or those that the IR was compiled with.
     pub features: String,
-    /// What the assembler is told to assemble for: the device's own architecture.
+    /// The device's own architecture, for which the assembler assembles.
     pub device: String,
-    /// Products may be fused into sums wherever they meet.
+    /// Whether the back end may fuse any product into a sum.
     pub fuses: bool,
 }
 
 impl CodegenArchitecture {
-    /// `device` is the device's architecture ("sm_90"), `ir` what the IR was compiled for ("sm_90a", "+ptx83,+sm_90a").
+    /// Chooses the architecture for the device's ("sm_90"), given the one that the IR was compiled for ("sm_90a",
+    /// "+ptx83,+sm_90a").
     pub fn choose(device: &str, ir: Option<(&str, &str)>) -> Result<Self, BuildError> {
         if let Some(processor) = Processor::parse(device) {
             return Self::choose_amd(&processor, ir);
         }
         let number = number(device).ok_or_else(|| BuildError::Configuration {
-            message: format!("'{device}' is no architecture of a GPU; sm_90 and gfx90a are some"),
+            message: format!("'{device}' is not a GPU architecture; examples are sm_90 and gfx90a"),
         })?;
         let specific = ir.and_then(|(cpu, _)| cpu.strip_suffix('a')).is_some_and(|base| base == device);
         let emitted = number.min(NEWEST_NVIDIA);
@@ -51,8 +52,8 @@ impl CodegenArchitecture {
         })
     }
 
-    /// The front end has put the processor into the IR (sizes of waves, the device library's answers, instructions), so
-    /// that the back end has no choice.
+    /// Chooses the architecture for an AMD GPU. The IR depends on its processor (wave sizes, results of device library
+    /// functions, instructions), so the back end has to use that one.
     fn choose_amd(device: &Processor, ir: Option<(&str, &str)>) -> Result<Self, BuildError> {
         let Some((cpu, features)) = ir else {
             return Ok(Self::amd(&device.name, &settings(device), device));
@@ -62,7 +63,7 @@ impl CodegenArchitecture {
             sramecc: setting(features, "sramecc"),
             ..name
         });
-        // What a device does not tell cannot be compared.
+        // A feature that the device does not report cannot be compared.
         let fits = |code: Processor| {
             let known = |code: Option<bool>, device: Option<bool>| code.filter(|_| device.is_some());
             let (xnack, sramecc) = (known(code.xnack, device.xnack), known(code.sramecc, device.sramecc));
@@ -89,12 +90,12 @@ impl CodegenArchitecture {
             cpu: cpu.to_owned(),
             features: features.to_owned(),
             device: device.to_string(),
-            // HIP's default lets only those be fused that are marked.
+            // HIP's default fuses only products that are marked.
             fuses: false,
         }
     }
 
-    /// For the code of `module`.
+    /// Chooses the architecture for the code of `module`.
     pub fn of(target: &mneme_builds::Target, module: &Module<'_>) -> Result<Self, BuildError> {
         match target {
             mneme_builds::Target::Nvptx { arch } | mneme_builds::Target::Amdgpu { arch } => {
@@ -104,7 +105,7 @@ impl CodegenArchitecture {
         }
     }
 
-    /// For the code of `module`, on the GPU `device`.
+    /// Chooses the architecture for the code of `module` on the GPU `device`.
     pub fn for_module(device: &str, module: &Module<'_>) -> Result<Self, BuildError> {
         let compiled_for = compiled_for(module);
         let ir = compiled_for.as_ref().map(|(cpu, features)| (cpu.as_str(), features.as_str()));
@@ -126,8 +127,8 @@ impl CodegenArchitecture {
         }
     }
 
-    /// For the code of `module` on the CPU device, whose pipelines run as for the GPU `arch`; IR for an AMD processor
-    /// knows its own.
+    /// Chooses the architecture for the code of `module` on the CPU device, where pipelines run as for the GPU `arch`.
+    /// IR for an AMD processor names that itself.
     pub fn for_cpu(arch: &str, module: &Module<'_>) -> Result<Self, BuildError> {
         let triple = module.get_triple();
         if Vendor::of_triple(&triple.as_str().to_string_lossy()) != Some(Vendor::Amd) {
@@ -165,7 +166,7 @@ impl CodegenArchitecture {
             2 => OptimizationLevel::Default,
             _ => OptimizationLevel::Aggressive,
         };
-        // LLVM would go on with a processor that it does not know as with its least one.
+        // For a processor that LLVM does not know, it would generate code for the least one.
         if self.vendor == Vendor::Amd && !crate::llvm::knows_processor(&triple, &self.cpu) {
             return Err(BuildError::Configuration {
                 message: format!("LLVM {} does not know the processor {}", crate::llvm_version(), self.cpu),
@@ -179,7 +180,7 @@ impl CodegenArchitecture {
     }
 }
 
-/// The processor and features that the functions of a module were compiled for.
+/// The processor and features that the module's functions were compiled for.
 fn compiled_for(module: &Module<'_>) -> Option<(String, String)> {
     module.get_functions().find_map(|function| {
         let attribute = |name| {
@@ -195,14 +196,14 @@ fn compiled_for(module: &Module<'_>) -> Option<(String, String)> {
     })
 }
 
-/// Whether a module is for GPUs of the same vendor as the device, as far as it says.
+/// Whether a module is for GPUs of the device's vendor, or does not name a vendor.
 fn agrees(device: &str, module: &Module<'_>) -> bool {
     let triple = module.get_triple();
     let vendor = Vendor::of_triple(&triple.as_str().to_string_lossy());
     vendor.is_none() || vendor == Vendor::of_architecture(device)
 }
 
-/// What features say of one: "+xnack", "-xnack", or nothing.
+/// The setting of one feature: true for "+xnack", false for "-xnack", `None` if it is not listed.
 fn setting(features: &str, name: &str) -> Option<bool> {
     features.split(',').find_map(|feature| match feature.split_at_checked(1)? {
         ("+", found) if found == name => Some(true),
@@ -211,14 +212,14 @@ fn setting(features: &str, name: &str) -> Option<bool> {
     })
 }
 
-/// A processor's settings as features.
+/// The processor's settings, as LLVM features.
 fn settings(processor: &Processor) -> String {
     let settings = [("sramecc", processor.sramecc), ("xnack", processor.xnack)];
     let words = settings.into_iter().filter_map(|(name, on)| Some(format!("{}{name}", if on? { '+' } else { '-' })));
     words.collect::<Vec<_>>().join(",")
 }
 
-/// Lanes of a wave of code with these features.
+/// Lanes per wave of code with these features.
 pub fn wavefront_size(features: &str, processor: &Processor) -> u32 {
     match (setting(features, "wavefrontsize64"), setting(features, "wavefrontsize32")) {
         (Some(true), _) => 64,
@@ -227,7 +228,7 @@ pub fn wavefront_size(features: &str, processor: &Processor) -> u32 {
     }
 }
 
-/// Registers LLVM's targets; the first call does it.
+/// Registers LLVM's targets, once per process.
 pub fn initialise() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -240,13 +241,13 @@ pub fn initialise() {
     });
 }
 
-/// 90 of "sm_90", "sm_90a" and "compute_90".
+/// The number of an architecture: 90 for "sm_90", "sm_90a" and "compute_90".
 fn number(architecture: &str) -> Option<u32> {
     let digits = architecture.strip_prefix("sm_").or_else(|| architecture.strip_prefix("compute_"))?;
     digits.trim_end_matches(['a', 'f']).parse().ok()
 }
 
-/// 83 of "+ptx83,+sm_90".
+/// The PTX ISA version in features: 83 for "+ptx83,+sm_90".
 fn isa(features: &str) -> Option<u32> {
     features.split(',').find_map(|feature| feature.strip_prefix("+ptx")?.parse().ok())
 }
@@ -281,7 +282,7 @@ mod tests {
         let chosen = choose("gfx90a:sramecc+:xnack-", Some(("gfx90a", "+dpp,+wavefrontsize64"))).unwrap();
         assert_eq!((chosen.vendor, &*chosen.cpu, &*chosen.features), (Vendor::Amd, "gfx90a", "+dpp,+wavefrontsize64"));
         assert_eq!((chosen.wavefront_size(), &*chosen.device), (64, "gfx90a:sramecc+:xnack-"));
-        assert!(choose("gfx90a", Some(("gfx90a", "+xnack"))).is_ok(), "a device that does not tell");
+        assert!(choose("gfx90a", Some(("gfx90a", "+xnack"))).is_ok(), "the device does not report xnack");
         assert!(choose("gfx906:sramecc+:xnack-", Some(("gfx9-generic", ""))).is_ok());
         for (device, ir, part) in [
             ("gfx90a:sramecc+:xnack-", ("gfx90a", "+xnack"), "gfx90a:xnack+"),
@@ -301,7 +302,7 @@ mod tests {
         for known in ["gfx906", "gfx908", "gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201", "gfx11-generic"] {
             assert!(machine(known).is_ok(), "{known}");
         }
-        // LLVM 20 has gfx950, and LLVM 21 gfx940 no more.
+        // LLVM 20 added gfx950, and LLVM 21 dropped gfx940.
         assert_eq!(machine("gfx950").is_ok(), crate::LLVM_MAJOR >= 20);
         assert_eq!(machine("gfx940").is_ok(), crate::LLVM_MAJOR <= 20);
         let refused = machine("gfx999").unwrap_err().to_string();

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// Why a build failed; each message is one sentence for the user.
+/// Why a build failed. Each message is one sentence for the user.
 #[derive(Debug, Error)]
 pub enum BuildError {
     #[error("the {code} has no kernel named {kernel}{}", others(found))]
@@ -15,7 +15,7 @@ pub enum BuildError {
     NewerBitcode { found: String, supported: String },
     #[error("the IR modules cannot be linked: {message}")]
     Link { message: String },
-    /// LLVM's own message on the pass pipeline.
+    /// LLVM's message about the pass pipeline.
     #[error("the pass pipeline '{pipeline}' failed: {message}")]
     Pipeline { pipeline: String, message: String },
     #[error("the pass pipeline failed in {program}: {message}")]
@@ -24,12 +24,12 @@ pub enum BuildError {
     Options { message: String },
     #[error("the configuration cannot be built: {message}")]
     Configuration { message: String },
-    /// The configuration asks for what only IR can give.
+    /// The configuration has a field that needs IR.
     #[error(
         "the kernel's code is {code}, and {field} needs LLVM IR; build the program with mneme-cc to record its IR, or leave {field} out"
     )]
     NeedsIr { code: &'static str, field: &'static str },
-    /// PTX that cannot be compiled by way of IR, which `field` asks for.
+    /// The PTX cannot be lifted to IR, which `field` needs.
     #[error(
         "the kernel's PTX cannot be lifted to LLVM IR, which {field} needs: {message}; build the program with mneme-cc to record its IR, or leave {field} out"
     )]
@@ -71,7 +71,7 @@ fn others(found: &[String]) -> String {
 }
 
 impl BuildError {
-    /// Whether the request itself is wrong (an impossible configuration) and not its compilation.
+    /// Whether the request is at fault (an impossible configuration), not its compilation.
     pub fn is_usage(&self) -> bool {
         matches!(self, Self::Configuration { .. } | Self::NeedsIr { .. } | Self::Lift { .. })
     }

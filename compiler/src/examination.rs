@@ -1,4 +1,4 @@
-//! The examination of a kernel and of pipelines, before anything is built.
+//! The examination of a kernel and of pipelines before any build.
 
 use inkwell::context::Context;
 use mneme_builds::Target;
@@ -11,11 +11,11 @@ use crate::ir::diagnostics::Diagnostics;
 use crate::ir::{self, reach, read};
 use crate::pipeline;
 
-/// How the intrinsics begin that give the grid's dimensions on NVIDIA's GPUs.
+/// The prefix of the intrinsics that return the grid's dimensions on NVIDIA GPUs.
 const GRID: &str = "llvm.nvvm.read.ptx.sreg.nctaid.";
 
-/// Reads `modules` (the kernel's own first) and pipelines for `target`. LLVM may crash on damaged modules, so call this
-/// in a process of its own.
+/// Examines `modules` (the kernel's own first) and pipelines for `target`. LLVM may crash on damaged modules, so call
+/// this in a separate process.
 pub fn of(modules: &[&[u8]], kernel: &str, target: &Target, passes: &[String]) -> Result<Examination, BuildError> {
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
@@ -25,7 +25,7 @@ pub fn of(modules: &[&[u8]], kernel: &str, target: &Target, passes: &[String]) -
     };
     let machine = CodegenArchitecture::of(target, &module)?.machine(2)?;
     let problems = passes.iter().map(|passes| pipeline::problem(passes, &machine)).collect();
-    // On AMD's GPUs the grid's dimensions lie in memory beside other values, so a read of that memory tells nothing.
+    // On AMD GPUs the grid's dimensions are in memory beside other values, so a read of that memory proves nothing.
     let is_amd = Vendor::of_triple(&module.get_triple().as_str().to_string_lossy()) == Some(Vendor::Amd);
     let reads_grid = if modules.is_empty() || is_amd {
         None

@@ -1,4 +1,4 @@
-//! The processor that this program and the CPU device run on, as LLVM has it.
+//! The processor of this program and the CPU device, in LLVM's terms.
 
 use inkwell::targets::{InitializationConfig, Target, TargetTriple};
 
@@ -8,9 +8,9 @@ const TRIPLE: &str = "aarch64-unknown-linux-gnu";
 #[cfg(target_arch = "x86_64")]
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
-/// Passes that go before its code generation. The loop that LLVM makes of a float's atomic operation, for an AArch64
-/// without an instruction for compare and exchange, does not look whether its store has succeeded. The pass makes a
-/// compare and exchange of the operation, and code generation a right loop of that.
+/// Passes before code generation. For an AArch64 without compare-and-exchange instructions, LLVM's back end expands an
+/// atomic operation on floats to a loop that ignores whether its store succeeded. This pass turns the operation into a
+/// compare and exchange, for which code generation makes a correct loop.
 #[cfg(target_arch = "aarch64")]
 pub const BEFORE_CODE_GENERATION: Option<&str> = Some("function(atomic-expand)");
 #[cfg(target_arch = "x86_64")]

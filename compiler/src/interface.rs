@@ -1,4 +1,4 @@
-//! Reads a kernel's interface out of its recorded IR.
+//! Reads a kernel's interface from its recorded IR.
 
 use inkwell::context::Context;
 use mneme_builds::protocol::KernelInterface;
@@ -11,7 +11,7 @@ use crate::ir::{self, attributes, parameters};
 /// LLVM's address space of constant memory.
 const CONSTANT: u32 = 4;
 
-/// Reads `modules`, the kernel's own first. LLVM may crash on what is damaged: call this in a process of its own.
+/// Reads `modules`, the kernel's own first. LLVM may crash on damaged modules, so call this in a separate process.
 pub fn of(modules: &[&[u8]], kernel: &str) -> Result<KernelInterface, BuildError> {
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);

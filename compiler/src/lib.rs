@@ -1,12 +1,12 @@
-//! The compiler of recorded kernels, on LLVM.
+//! The compiler of recorded kernels, based on LLVM.
 //!
 //! It links recorded IR, specialises it, runs a pass pipeline and generates code.
 //!
-//! [`build`] is the one entry point. It is meant to run in a forked child: LLVM may abort on IR or pipelines it cannot
-//! cope with, and that must be one configuration's result, not the end of a tuning session. The parent calls
-//! [`warm_up`] before it forks, so that no child pays for initialisation.
+//! [`build`] is the one entry point. Call it in a forked child: LLVM may abort on IR or pipelines that it cannot
+//! handle, and that must be the result of one configuration, not the end of a tuning session. The parent calls
+//! [`warm_up`] before it forks, so children do not pay for initialisation.
 
-// They panic where nobody reads; `mneme_core::console` has what does not.
+// `print!` panics when the stream is closed. Use `mneme_core::console` instead.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod architecture;
@@ -35,7 +35,7 @@ pub mod unit;
 mod version;
 mod warm;
 
-// By one name, whichever it is.
+// One name for every version.
 #[cfg(feature = "llvm19")]
 extern crate llvm_sys_191 as llvm_sys;
 #[cfg(feature = "llvm20")]
@@ -79,7 +79,7 @@ use pipeline::{CodegenInvocations, PassObserver, ProgressObserver};
 
 /// Builds the kernel of `request` into a code object.
 ///
-/// `llvm_options` are set for the whole process: a configuration that has some must be built in a process of its own.
+/// `llvm_options` are set for the whole process, so a configuration that has some needs a separate process.
 pub fn build(request: &BuildRequest<'_>) -> Result<Artifact, BuildError> {
     build_with(request, Hooks::default())
 }
@@ -87,21 +87,21 @@ pub fn build(request: &BuildRequest<'_>) -> Result<Artifact, BuildError> {
 /// A change to a module.
 pub type Revise<'a> = &'a mut dyn FnMut(&Module<'_>) -> Result<(), String>;
 
-/// Takes a text of a build.
+/// Receives a text of a build.
 pub type TextReader<'a> = &'a mut dyn FnMut(BuildText, &str);
 
-/// Who is asked and told in the middle of a build.
+/// Callbacks during a build.
 #[derive(Default)]
 pub struct Hooks<'a> {
-    /// Of the passes (see [`pipeline::Invocations`]); those that run in another program are not seen.
+    /// Observes the passes (see [`pipeline::Invocations`]), except those that run in another program.
     pub observer: Option<&'a mut dyn PassObserver>,
-    /// Changes the IR that the pipeline starts from, see [`pipeline::revise`]; or says why it cannot.
+    /// Changes the IR before the pipeline, see [`pipeline::revise`], or returns why it cannot.
     pub revise: Option<Revise<'a>>,
-    /// Of the passes of code generation.
+    /// Observes the passes of code generation.
     pub codegen: Option<&'a mut CodegenInvocations>,
-    /// Whether equal PTX has been assembled before, under equal options; the artifact then comes without an image.
+    /// Whether equal PTX was assembled before, with equal options. The artifact then comes without an image.
     pub is_known: Option<&'a mut dyn FnMut(&str) -> bool>,
-    /// Of the texts that the build comes to, at once: one that fails has no artifact.
+    /// Receives the build's texts as soon as they exist, because a build that fails has no artifact.
     pub reader: Option<TextReader<'a>>,
 }
 
@@ -139,12 +139,12 @@ pub fn build_with(request: &BuildRequest<'_>, mut hooks: Hooks<'_>) -> Result<Ar
     Ok(artifact)
 }
 
-/// What a pipeline starts from.
+/// The module with which a pipeline starts.
 struct Source<'ctx, 'a> {
     module: Module<'ctx>,
     /// Seconds.
     read: f64,
-    /// What PTX says of itself, where the module is lifted from some.
+    /// The properties of the PTX, if the module was lifted from PTX.
     lifted: Option<&'a mneme_ptx::Lifted>,
 }
 
@@ -154,7 +154,7 @@ impl<'ctx> Source<'ctx, '_> {
     }
 }
 
-/// Builds PTX by way of IR, because `field` asks for that.
+/// Builds PTX through lifted IR, which `field` needs.
 fn build_lifted(
     request: &BuildRequest<'_>,
     text: &str,
@@ -202,7 +202,7 @@ fn build_ir<'ctx>(
         architecture.fuses = fuses;
     }
     if let Some(lifted) = lifted {
-        // Its operations say one by one which of them may be fused.
+        // The lifted operations say one by one whether they may be fused.
         architecture.fuses = false;
         architecture.device = lifted.device(&architecture.device);
     }
@@ -332,14 +332,14 @@ fn build_cubin(request: &BuildRequest<'_>, cubin: &[u8]) -> Result<Artifact, Bui
         kernel: request.kernel.into(),
         found: kernels.iter().map(|kernel| kernel.name.clone()).collect(),
     })?;
-    // Machine code need not tell what it takes.
+    // Machine code may lack the parameters' layout.
     if !kernel.parameters.is_empty() {
         check_signature(request, &kernel.parameters)?;
     }
     Ok(artifact(request, cubin.to_vec(), ImageKind::Cubin, None, "none: machine code as given".into()))
 }
 
-/// Machine code of an AMD GPU.
+/// Passes on the machine code of an AMD GPU.
 fn build_code_object(request: &BuildRequest<'_>, image: &[u8]) -> Result<Artifact, BuildError> {
     const CODE: &str = "machine code";
     let refused = |message: String| Err(BuildError::Configuration { message });
@@ -368,7 +368,7 @@ fn build_code_object(request: &BuildRequest<'_>, image: &[u8]) -> Result<Artifac
     Ok(artifact(request, image.to_vec(), ImageKind::CodeObject, None, "none: machine code as given".into()))
 }
 
-/// Fields that ask for something that an assembler does.
+/// Refuses fields that only an assembler can implement.
 fn refuse_assembly_fields(request: &BuildRequest<'_>, code: &'static str) -> Result<(), BuildError> {
     let configuration = request.configuration;
     for (field, changed) in [
@@ -383,7 +383,8 @@ fn refuse_assembly_fields(request: &BuildRequest<'_>, code: &'static str) -> Res
     Ok(())
 }
 
-/// Code from elsewhere is launched with the recorded parameter buffer; `found` are offsets and sizes, bytes.
+/// Checks the parameters of code from elsewhere, which is launched with the recorded parameter buffer. `found` are
+/// offsets and sizes in bytes.
 fn check_signature(request: &BuildRequest<'_>, found: &[(u32, u32)]) -> Result<(), BuildError> {
     if request.recorded.signature.is_empty() {
         return Ok(());
@@ -392,7 +393,7 @@ fn check_signature(request: &BuildRequest<'_>, found: &[(u32, u32)]) -> Result<(
     signature::check(request.kernel, request.recorded.signature, &sizes)
 }
 
-/// The architecture of the GPU that code other than IR is for.
+/// The GPU architecture for code other than IR.
 fn gpu<'a>(request: &BuildRequest<'a>, code: &'static str) -> Result<&'a str, BuildError> {
     match request.target {
         Target::Nvptx { arch } => Ok(arch),
@@ -410,7 +411,7 @@ fn gpu<'a>(request: &BuildRequest<'a>, code: &'static str) -> Result<&'a str, Bu
     }
 }
 
-/// What only NVIDIA's GPUs have, or is not there yet for AMD's.
+/// Refuses fields that only NVIDIA GPUs support, or that are not implemented for AMD GPUs.
 fn refuse_foreign_fields(request: &BuildRequest<'_>) -> Result<(), BuildError> {
     for (field, set) in [
         ("ptxas_options", request.configuration.ptxas_options.as_ref().is_some_and(|words| !words.is_empty())),
@@ -429,15 +430,15 @@ fn refuse_foreign_fields(request: &BuildRequest<'_>) -> Result<(), BuildError> {
     Ok(())
 }
 
-/// Fields that ask for something that only IR can give.
+/// Refuses fields that need IR.
 fn refuse_ir_fields(request: &BuildRequest<'_>, code: &'static str) -> Result<(), BuildError> {
     needs_ir(request).map_or(Ok(()), |field| Err(BuildError::NeedsIr { code, field }))
 }
 
-/// As what asks for IR.
+/// The CPU device, in messages about what needs IR.
 const CPU_DEVICE: &str = "the CPU device";
 
-/// The first field that only IR can give, or the CPU device, which runs nothing else.
+/// The first field that needs IR, or the CPU device, which needs it always.
 fn needs_ir(request: &BuildRequest<'_>) -> Option<&'static str> {
     let configuration = request.configuration;
     let default = request.as_recorded();
@@ -509,7 +510,7 @@ fn artifact(
     }
 }
 
-/// Notes that a stage begins.
+/// Records that a stage begins.
 fn start(request: &BuildRequest<'_>, stage: Stage) -> Instant {
     if let Some(progress) = request.progress {
         progress.stage(stage);
@@ -517,7 +518,7 @@ fn start(request: &BuildRequest<'_>, stage: Stage) -> Instant {
     Instant::now()
 }
 
-/// Links modules of IR into one; its bitcode.
+/// Links modules of IR into one, and returns its bitcode.
 pub fn link(modules: &[&[u8]]) -> Result<Vec<u8>, BuildError> {
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
@@ -525,11 +526,11 @@ pub fn link(modules: &[&[u8]]) -> Result<Vec<u8>, BuildError> {
     Ok(module.write_bitcode_to_memory().as_slice().to_vec())
 }
 
-/// Builds all kernels of the linked `modules` into one object for the CPU device, as an application's own code: no
-/// recorded values, nothing dropped. `arch` is the GPU architecture that the pipeline runs for.
+/// Builds all kernels of the linked `modules` into one object for the CPU device, as an application's own code: without
+/// recorded values, and without dropping anything. `arch` is the GPU architecture for which the pipeline runs.
 ///
-/// Code that says how it was `compiled` is compiled so, by the steps of a replay that says nothing else: its results
-/// are those of the application bit for bit. `passes` are others than those of its level.
+/// Code with known compile options (`compiled`) is compiled with them, in the same steps as in a replay without other
+/// settings, so its results are those of the application bit for bit. `passes` replace those of its level.
 pub fn build_cpu_object(
     modules: &[&[u8]],
     arch: &str,
@@ -540,7 +541,7 @@ pub fn build_cpu_object(
     let mut configuration = Configuration::recorded(unit, unit, 0);
     if let Some(application) = compiled {
         configuration = configuration.compiled_as(application);
-        // One that this LLVM has not keeps no program from running; a replay names it.
+        // An option that this LLVM lacks must not keep the program from running. A replay reports it.
         for option in application.llvm_options.chunks(1) {
             let _ = llvm::set_options(option);
         }
@@ -576,33 +577,33 @@ pub fn build_cpu_object(
     Ok(cpu::lower_part(module, &options, refused, &mut |_, _| true)?)
 }
 
-/// Why PTX does not run on the CPU device.
+/// The error for PTX that cannot run on the CPU device.
 fn on_the_cpu(message: impl std::fmt::Display) -> BuildError {
     BuildError::Lift { field: CPU_DEVICE, message: message.to_string() }
 }
 
-/// Lifted PTX as a module that LLVM has checked. `debug` keeps what it tells of the source.
+/// Makes a module from lifted PTX, and lets LLVM verify it. `debug` keeps the PTX's source locations.
 fn lifted_module<'ctx>(
     context: &'ctx Context,
     diagnostics: &Diagnostics<'_>,
     lifted: &mneme_ptx::Lifted,
     debug: bool,
 ) -> Result<Module<'ctx>, String> {
-    let refused = |error: &dyn std::fmt::Display| format!("LLVM cannot take what became of it: {error}");
+    let refused = |error: &dyn std::fmt::Display| format!("LLVM rejects the lifted IR: {error}");
     let module =
         ir::read::load(context, diagnostics, &[lifted.ir.as_bytes()], debug).map_err(|error| refused(&error))?;
     module.verify().map_err(|error| refused(&error))?;
     Ok(module)
 }
 
-/// Initialises LLVM and the assembler, so that children forked afterwards need not.
+/// Initialises LLVM and the assembler, so children forked afterwards need not.
 pub fn warm_up() {
     architecture::initialise();
     Assembler::find();
     warm::up();
 }
 
-/// What makes machine code for a target in this process: name, version, and in which mode.
+/// The name, version and mode of the tool that makes machine code for a target in this process.
 pub fn maker(target: &Target) -> String {
     match target {
         Target::Nvptx { .. } => Assembler::find().name(),
@@ -613,7 +614,7 @@ pub fn maker(target: &Target) -> String {
     }
 }
 
-/// The relocatable object, and the instructions as text where they are asked for.
+/// The relocatable object, and its instructions as text if the request keeps them.
 fn emit_object(
     request: &BuildRequest<'_>,
     module: &Module<'_>,
@@ -623,7 +624,7 @@ fn emit_object(
     gate: PassGate<'_>,
 ) -> Result<(Vec<u8>, Option<String>), BuildError> {
     let failed = |message: String| BuildError::Codegen { target: architecture.cpu.clone(), message };
-    // Code generation uses a module up.
+    // Code generation consumes the module.
     let copy = request.keep.isa.then(|| module.clone());
     let mut ran: Vec<bool> = Vec::new();
     let mut noted = |pass: &str, unit: &str| {
@@ -644,7 +645,7 @@ fn emit_object(
     Ok((object, isa.map(|text| String::from_utf8_lossy(&text).into_owned())))
 }
 
-/// The code object of a relocatable one.
+/// Links a relocatable object to a code object.
 fn link_code(request: &BuildRequest<'_>, object: &[u8]) -> Result<Artifact, BuildError> {
     if request.keep.until == Some(Stage::CodeGeneration) {
         return Ok(artifact(request, Vec::new(), ImageKind::CodeObject, None, String::new()));
@@ -660,13 +661,13 @@ fn link_code(request: &BuildRequest<'_>, object: &[u8]) -> Result<Artifact, Buil
     Ok(artifact)
 }
 
-/// LLVM leaves a limit out that it cannot keep.
+/// Checks that the code respects the limit of registers, because LLVM ignores a limit that it cannot meet.
 fn check_registers(image: &[u8], kernel: &str, limit: u32) -> Result<(), BuildError> {
     let kernels = code_object::parse(image).map(|code| code.kernels).unwrap_or_default();
     match kernels.iter().find(|found| found.name == kernel) {
         Some(found) if found.vgprs > limit => Err(BuildError::Configuration {
             message: format!(
-                "maxnreg is {limit}, and the code takes {} vector registers all the same: LLVM has no code with fewer",
+                "maxnreg is {limit}, but LLVM cannot make the code with fewer than {} vector registers",
                 found.vgprs
             ),
         }),

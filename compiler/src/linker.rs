@@ -1,7 +1,7 @@
-//! Linking of AMD GPUs' relocatable objects to code objects, by lld in this process.
+//! Links relocatable objects of AMD GPUs to code objects, with lld as a library.
 //!
-//! In a process of its own `ld.lld-19` takes 38 ms for a small kernel, and lld as a library 1 ms; and machines that
-//! replay need no LLVM of their own.
+//! `ld.lld-19` as a separate process takes 38 ms for a small kernel, lld as a library 1 ms. Machines that replay also
+//! need no LLVM installation.
 
 use std::io::Read as _;
 use std::os::fd::AsRawFd as _;
@@ -11,23 +11,23 @@ use mneme_builds::programs::TransientFile;
 use crate::error::BuildError;
 use crate::llvm;
 
-/// Name and version of what makes code objects.
+/// The name and version of the tool that makes code objects.
 pub fn name() -> String {
     let version = crate::llvm_version();
     format!("LLVM {version}, lld {version}")
 }
 
-/// The code object of a relocatable object.
+/// Links a relocatable object to a code object.
 pub fn link(object: &[u8]) -> Result<Vec<u8>, BuildError> {
     let failed = |message: String| BuildError::LinkCode { message };
-    let passing = |error: std::io::Error| failed(format!("nothing can be passed to the linker: {error}"));
+    let passing = |error: std::io::Error| failed(format!("data cannot be passed to the linker: {error}"));
     let input = TransientFile::new(object).map_err(passing)?;
-    // lld makes a file beside the one that it is to write, but writes a pipe in place.
+    // lld writes a file by way of a temporary one beside it, but writes to a pipe directly.
     let (mut reader, writer) = std::io::pipe().map_err(passing)?;
-    // Names that hold in this process, whoever it has been forked from.
+    // Paths that are valid in this process even after a fork.
     let path = |descriptor| format!("/proc/self/fd/{descriptor}");
     let (from, to) = (path(input.descriptor()), path(writer.as_raw_fd()));
-    // As clang has it for HIP.
+    // The options that clang uses for HIP.
     let words =
         ["ld.lld", "-m", "elf64_amdgpu", "--no-undefined", "-shared", "--threads=1", "-o", to.as_str(), from.as_str()];
     let (linked, code) = std::thread::scope(|scope| {
@@ -47,7 +47,7 @@ pub fn link(object: &[u8]) -> Result<Vec<u8>, BuildError> {
     }
 }
 
-/// lld's errors as one line, without its name and those of our files.
+/// lld's errors in one line, without its name and the lines about temporary files.
 fn complaint(said: &str) -> String {
     let lines = said.lines().map(|line| line.trim().trim_start_matches("ld.lld: ").trim_start_matches("error: "));
     let telling = lines.filter(|line| !line.is_empty() && !line.starts_with(">>>"));

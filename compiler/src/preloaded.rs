@@ -1,4 +1,4 @@
-//! A kernel's IR as LLVM holds it, which a build can start from.
+//! A kernel's IR in LLVM's memory, from which a build can start.
 
 use std::cell::Cell;
 
@@ -7,11 +7,11 @@ use inkwell::module::Module;
 
 use crate::error::BuildError;
 
-/// A kernel's IR, read, linked and cut down to what the kernel reaches: where builds that prune start from.
+/// A kernel's IR, read, linked and reduced to the kernel's closure. Builds that prune start from it.
 ///
-/// Its first build uses it up. A process that forks for each build has it always.
+/// The first build consumes it, so a process has to fork for each build.
 pub struct Preloaded {
-    /// Lives as long as the process, as the module does.
+    /// Lives as long as the process, because the module does.
     context: &'static Context,
     module: Cell<Option<Module<'static>>>,
 }
@@ -22,8 +22,10 @@ impl Preloaded {
     }
 
     pub(crate) fn take(&self) -> Result<(&'static Context, Module<'static>), BuildError> {
-        let module =
-            self.module.take().ok_or_else(|| BuildError::Bitcode { message: "another build has used it up".into() })?;
+        let module = self
+            .module
+            .take()
+            .ok_or_else(|| BuildError::Bitcode { message: "another build has consumed it".into() })?;
         Ok((self.context, module))
     }
 }

@@ -12,7 +12,7 @@ use mneme_core::recording::manifest::{Allocation, RecordedArgument, RecordedVari
 use crate::assembler::AssemblerOptions;
 use crate::preloaded::Preloaded;
 
-/// A build: a kernel's code, and what to make of it.
+/// A build: a kernel's code, and how to compile it.
 #[derive(Clone, Copy)]
 pub struct BuildRequest<'a> {
     pub code: InputCode<'a>,
@@ -20,20 +20,20 @@ pub struct BuildRequest<'a> {
     pub kernel: &'a str,
     pub target: &'a Target,
     pub configuration: &'a Configuration,
-    /// What the recording knows; read only where the configuration asks for it.
+    /// Data from the recording, for the fields of the configuration that need it.
     pub recorded: RecordedLaunch<'a>,
-    /// What else to return.
+    /// Additional results to return.
     pub keep: Keep,
-    /// A program that runs the pipeline, in place of this process.
+    /// A program that runs the pipeline instead of this process.
     pub external: Option<&'a External>,
-    /// What to instrument the code for; it must be IR.
+    /// The instrumentation to add. The code must be IR.
     pub instrument: Option<Instrument>,
-    /// Where to note what the build is at.
+    /// Where to record the build's progress.
     pub progress: Option<&'a BuildProgress>,
 }
 
 impl<'a> BuildRequest<'a> {
-    /// A build that uses nothing of a recording.
+    /// A request that uses nothing of a recording.
     pub fn new(code: InputCode<'a>, kernel: &'a str, target: &'a Target, configuration: &'a Configuration) -> Self {
         Self {
             code,
@@ -50,7 +50,7 @@ impl<'a> BuildRequest<'a> {
 }
 
 impl BuildRequest<'_> {
-    /// What the assembler is told, where `registers` limits them by an option.
+    /// The options for the assembler. `registers` is the limit, if it is an option.
     pub(crate) fn assembler_options(&self, registers: u32) -> AssemblerOptions<'_> {
         let Configuration { ptx_opt, ptxas_options, .. } = self.configuration;
         let (level, others) = self.recorded.compiled.map_or((3, &[][..]), |own| (own.ptx_opt, &own.ptxas_options[..]));
@@ -63,7 +63,7 @@ impl BuildRequest<'_> {
         }
     }
 
-    /// The recorded launch, compiled as the application was.
+    /// The configuration of the recorded launch, compiled like the application.
     pub(crate) fn as_recorded(&self) -> Configuration {
         let plain = Configuration::recorded(self.configuration.grid, self.configuration.block, 0);
         self.recorded.compiled.map_or(plain.clone(), |application| plain.compiled_as(application))
@@ -73,34 +73,34 @@ impl BuildRequest<'_> {
 /// The code of a kernel.
 #[derive(Clone, Copy)]
 pub enum InputCode<'a> {
-    /// Bitcode or assembly of LLVM; the first module holds the kernel, the others what it needs of other units.
+    /// LLVM bitcode or assembly. The first module contains the kernel, the others what it needs from other units.
     Ir(&'a [&'a [u8]]),
-    /// The same, read already; it is used up, which a process forked for one build can afford.
+    /// The same, already read. The build consumes it, which a process forked for one build can afford.
     Loaded(&'a Preloaded),
     /// PTX text.
     Ptx(&'a str),
-    /// Machine code of a GPU, an ELF object.
+    /// Machine code of a GPU, as an ELF object.
     Cubin(&'a [u8]),
 }
 
-/// What a recording knows of the launch.
+/// Data from the recording about the launch.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RecordedLaunch<'a> {
     /// The parameter buffer, by argument.
     pub arguments: &'a [RecordedArgument],
-    /// The device variables; those that the code does not define are ignored.
+    /// The device variables. Those that the code does not define are ignored.
     pub variables: &'a [RecordedVariable],
     /// The other memory.
     pub allocations: &'a [Allocation],
     /// The arguments of all recorded launches of the kernel, by argument: little-endian values of at most 8 bytes.
     pub launches: &'a [&'a [u64]],
-    /// The layout that the parameters of code from elsewhere must have; empty where it need not be checked.
+    /// The layout that the parameters of code from elsewhere must have; empty if no check is needed.
     pub signature: &'a [ArgumentLayout],
     /// How the application's own code was compiled.
     pub compiled: Option<&'a CompileOptions>,
 }
 
-/// Where a build spent its time, seconds.
+/// Where a build spent its time, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BuildTimes {
     /// Reading and linking the IR.
@@ -118,32 +118,32 @@ pub struct BuildTimes {
 /// A finished build.
 #[derive(Clone, Debug)]
 pub struct Artifact {
-    /// What to load on the device.
+    /// The code to load on the device.
     pub image: Vec<u8>,
     pub kind: ImageKind,
     /// The kernel's name in the image.
     pub entry: String,
-    /// Whether the dynamic shared memory of the launch is part of the code, so that a launch must ask for none.
+    /// Whether the launch's dynamic shared memory is part of the code, so a launch must request none.
     pub shared_is_static: bool,
-    /// The code went by way of LLVM IR that was lifted from PTX.
+    /// Whether the code was compiled from LLVM IR lifted from PTX.
     pub lifted: bool,
-    /// PTX text the image was assembled from; `None` for targets that have none and for code that was machine code
-    /// already.
+    /// The PTX text from which the image was assembled; `None` for targets without PTX and for code that was machine
+    /// code already.
     pub ptx: Option<String>,
-    /// The instructions of an AMD GPU as text, where asked for.
+    /// The instructions of an AMD GPU as text, if requested.
     pub isa: Option<String>,
-    /// IR text before and after the pipeline, where asked for.
+    /// IR text before and after the pipeline, if requested.
     pub ir_before: Option<String>,
     pub ir: Option<String>,
-    /// The pipeline with every pass and its parameters, where asked for.
+    /// The pipeline with every pass and its parameters, if requested.
     pub pipeline: Option<String>,
     pub times: BuildTimes,
-    /// Registers spilled to local memory, where the assembler has told.
+    /// Registers spilled to local memory, if the assembler reported them.
     pub spills: Option<Spills>,
-    /// Name and version of what made the image, e.g. "nvPTXCompiler 13.0, whole programs".
+    /// Name and version of the tool that made the image, e.g. "nvPTXCompiler 13.0, whole programs".
     pub assembler: String,
-    /// What the instrumentation says of itself, where there is one.
+    /// The instrumentation's own description, if there is one.
     pub instrumented: Option<Instrumented>,
-    /// What the build has to say, a line each: what was specialised, what facts were stated, remarks of the assembler.
+    /// Messages of the build, one per line: specialisations, stated facts, remarks of the assembler.
     pub log: Vec<String>,
 }

@@ -1,12 +1,12 @@
-//! A check that a kernel's parameters are those that were recorded.
+//! Checks that a kernel's parameters are those that were recorded.
 
 use mneme_core::recording::database::ArgumentLayout;
 
 use crate::error::BuildError;
 
-/// Refuses other parameters than the recorded ones, by number and size (`found`, bytes): a launch gets them one by one,
-/// wherever the code has them. (A parameter of an alignment beyond 16 bytes lies elsewhere on another architecture: it
-/// counts from where the architecture begins its parameters in constant memory.)
+/// Refuses parameters that differ from the recorded ones in number or size (`found`, in bytes). Offsets need not agree,
+/// because a launch passes parameters one by one. (A parameter with an alignment of more than 16 bytes has another
+/// offset on another architecture, where parameters begin elsewhere in constant memory.)
 pub fn check(kernel: &str, recorded: &[ArgumentLayout], found: &[u32]) -> Result<(), BuildError> {
     let refused = |difference: String| Err(BuildError::Signature { kernel: kernel.to_owned(), difference });
     if recorded.len() != found.len() {

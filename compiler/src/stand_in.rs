@@ -1,20 +1,20 @@
-//! Code objects with their own IR, for tests where there is no AMD GPU.
+//! Code objects that contain their own IR, for tests without an AMD GPU.
 //!
-//! The stand-in for libamdhip64 (`tests/stand-in`) runs that IR on the CPU device. Bundles and wheels are built
-//! without.
+//! The stand-in for libamdhip64 (`tests/stand-in`) runs that IR on the CPU device. Bundles and wheels are built without
+//! this module.
 
 use inkwell::AddressSpace;
 use inkwell::module::{Linkage, Module};
 
-/// Set: the IR is put into code objects.
+/// If set, code objects get the IR.
 const VARIABLE: &str = "MNEME_STAND_IN";
-/// Where the stand-in looks for it.
+/// The section that the stand-in reads.
 const SECTION: &str = ".mneme.standin";
 const NAME: &str = "mneme.standin";
-/// Memory that nobody writes to.
+/// The address space of constant memory.
 const CONSTANT: u16 = 4;
 
-/// Puts a module's bitcode into the module, where that is asked for.
+/// Puts a module's bitcode into the module, if the variable is set.
 pub fn embed(module: &Module<'_>) {
     if std::env::var_os(VARIABLE).is_none() {
         return;

@@ -1,6 +1,6 @@
-//! The version of LLVM that this crate is built with, and what depends on it.
+//! The version of LLVM that this crate is built with, and constants that depend on it.
 
-/// What this crate is built with, e.g. 19.
+/// The major version, e.g. 19.
 pub const LLVM_MAJOR: u32 = number(env!("MNEME_LLVM_MAJOR"));
 
 /// The whole version, e.g. "19.1.7".
@@ -9,11 +9,11 @@ pub fn llvm_version() -> String {
     format!("{major}.{minor}.{patch}")
 }
 
-/// Launch bounds of NVIDIA's kernels are attributes of functions (`nvvm.maxntid`), not metadata: the back end reads
-/// one of them, and LLVM makes attributes of the metadata in what it reads.
+/// Whether launch bounds of NVIDIA's kernels are function attributes (`nvvm.maxntid`) instead of metadata. The back end
+/// reads only one form, and LLVM converts metadata to attributes in modules that it reads.
 pub(crate) const BOUNDS_ARE_ATTRIBUTES: bool = LLVM_MAJOR >= 21;
 
-/// The newest architecture that the NVPTX back end knows; for later ones the assembler retargets its PTX.
+/// The newest architecture that the NVPTX back end knows. For later ones, the assembler retargets its PTX.
 pub(crate) const NEWEST_NVIDIA: u32 = match LLVM_MAJOR {
     ..=19 => 90,
     20 => 120,
@@ -27,7 +27,7 @@ pub(crate) const NEWEST_PTX: u32 = match LLVM_MAJOR {
     _ => 88,
 };
 
-/// The PTX ISA that first had an architecture, times ten; at least the one that is emitted where nothing asks for more.
+/// The first PTX ISA with an architecture, times ten, but at least the default of the back end.
 pub(crate) const fn least_ptx(architecture: u32, specific: bool) -> u32 {
     match architecture {
         ..=89 => 78,

@@ -1,6 +1,6 @@
 //! Initialisation that a process does once, before it forks builders.
 //!
-//! It loads LLVM's targets and pass registry, the assembler's own tables, and the recorded IR as LLVM holds it.
+//! It loads LLVM's targets and pass registry, the assembler's tables, and the recorded IR.
 
 use inkwell::AddressSpace;
 use inkwell::context::Context;
@@ -19,8 +19,8 @@ use crate::{BuildRequest, ir, prepare};
 
 const KERNEL: &str = "warm_up";
 
-/// Reads `modules`, the kernel's own first, and cuts them down to what the kernel reaches. LLVM may crash on what is
-/// damaged: read it in a forked process first.
+/// Reads `modules`, the kernel's own first, and reduces them to the kernel's closure. LLVM may crash on damaged
+/// modules, so read them in a forked process first.
 pub fn preload(
     modules: &[&[u8]],
     kernel: &str,
@@ -35,8 +35,8 @@ pub fn preload(
     Ok(Preloaded::new(context, module))
 }
 
-/// Builds a small kernel the usual way, so that children forked afterwards start warm (measured: 12 instead of 25 ms
-/// for a small kernel). Starts no threads. A failure is left to the first real build to report.
+/// Builds a small kernel the usual way, so children forked afterwards start warm (measured: 12 instead of 25 ms for a
+/// small kernel). Starts no threads. If it fails, the first real build reports the error.
 pub fn up() {
     let Some(bitcode) = kernel() else { return };
     let unit = Dim3::new(1, 1, 1);
@@ -49,7 +49,7 @@ pub fn up() {
     }
 }
 
-/// Bitcode of a kernel that increments a number.
+/// The bitcode of a kernel that increments a number.
 fn kernel() -> Option<Vec<u8>> {
     let context = Context::create();
     let module = context.create_module(KERNEL);

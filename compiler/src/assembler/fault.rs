@@ -1,17 +1,17 @@
 //! A planted fault of the assembler, for tests of mneme-bisect.
 //!
-//! With `mneme-fault<assembler>` in a pipeline (see faults.cpp) it loses, from level 2 on, the last write to memory
-//! that others see. The pass marks the PTX, and the fault is made where the PTX is assembled, so that the same PTX is
-//! right at one level and wrong at another.
+//! With `mneme-fault<assembler>` in a pipeline (see faults.cpp), the assembler drops the last externally visible store
+//! from level 2 on. The pass only marks the PTX, and the fault happens during assembly, so the same PTX is right at one
+//! level and wrong at another.
 
 use std::borrow::Cow;
 
-/// The last line of PTX that is to be assembled wrongly, a comment.
+/// A comment in the last line of PTX that is to be assembled wrongly.
 const MARK: &str = "// mneme-fault<assembler>\n";
 /// The lowest level with the fault.
 const LEVEL: u8 = 2;
 
-/// Marks PTX.
+/// Marks PTX for the fault.
 pub fn mark(ptx: &mut String) {
     if !ptx.ends_with('\n') {
         ptx.push('\n');
@@ -19,7 +19,7 @@ pub fn mark(ptx: &mut String) {
     ptx.push_str(MARK);
 }
 
-/// What the broken assembler takes PTX for.
+/// The PTX as the broken assembler understands it.
 pub(super) fn plant(ptx: &str, level: u8) -> Cow<'_, str> {
     if level < LEVEL || !ptx.ends_with(MARK) {
         return ptx.into();
@@ -33,7 +33,8 @@ pub(super) fn plant(ptx: &str, level: u8) -> Cow<'_, str> {
     kept.map(|(_, line)| *line).collect::<String>().into()
 }
 
-/// A store that begins so, under a condition or not, to other than parameters, shared memory or the stack.
+/// Whether a line is a store that begins with `begin`, conditional or not, to memory other than parameters, shared
+/// memory or the stack.
 fn is_visible_store(line: &str, begin: &str) -> bool {
     let line = line.trim_start();
     let instruction = if line.starts_with('@') {

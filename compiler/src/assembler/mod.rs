@@ -1,10 +1,9 @@
-//! Assembling PTX to machine code, as whole programs.
+//! Assembles PTX into machine code, as whole programs.
 //!
-//! It is done by nvPTXCompiler, else by ptxas, else left to the driver's compiler.
+//! It uses nvPTXCompiler or, if that is missing, ptxas. If neither is there, the driver compiles the PTX.
 //!
-//! nvJitLink is none of them: it assembles relocatable code (as `ptxas -c` does), for which registers are allocated
-//! otherwise than in the code that applications have. There is nothing to link either, as the IR of a program is linked
-//! before.
+//! nvJitLink is not an option: it assembles relocatable code (like `ptxas -c`), whose register allocation differs from
+//! that in applications' code. Its linker has no use either, because the IR of a program is linked before.
 
 #[cfg(feature = "planted-faults")]
 pub(crate) mod fault;
@@ -19,10 +18,10 @@ use mneme_core::compile_options::limits_registers;
 
 use crate::error::BuildError;
 
-/// The mode of an assembler, behind its name.
+/// The mode of an assembler, which follows its name.
 const WHOLE: &str = ", whole programs";
 
-/// What assembles PTX on this machine.
+/// An assembler on this machine.
 pub enum Assembler {
     NvPtxCompiler(nvptxcompiler::NvPtxCompiler),
     Ptxas(ptxas::Ptxas),
@@ -30,16 +29,17 @@ pub enum Assembler {
     Driver,
 }
 
-/// The options of an assembler besides the architecture.
+/// The options of an assembler, except the architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AssemblerOptions<'a> {
     /// Optimisation level, 0 to 3.
     pub level: u8,
-    /// Registers of a thread at most, 0 for no limit; PTX that has its own limit keeps it.
+    /// The most registers per thread, 0 for no limit. PTX that has a limit keeps it.
     pub registers: u32,
     /// Other options, in ptxas's spelling.
     pub others: &'a [String],
-    /// The user wants them; else they are how the application was compiled, and what cannot have them goes without.
+    /// Whether the user asked for the options. If not, they are the application's own, and an assembler that lacks one
+    /// goes without it.
     pub requested: bool,
 }
 
@@ -50,7 +50,7 @@ impl Default for AssemblerOptions<'_> {
 }
 
 impl AssemblerOptions<'_> {
-    /// In ptxas's spelling, and that it shall tell of spills.
+    /// The options in ptxas's spelling, with the one that reports spills.
     fn arguments(self) -> Vec<String> {
         ["-v".into()].into_iter().chain(self.own_arguments()).collect()
     }
@@ -61,39 +61,38 @@ impl AssemblerOptions<'_> {
         level.chain(others).chain((self.registers > 0).then(|| format!("-maxrregcount={}", self.registers)))
     }
 
-    /// Whether they come to other code than no options.
+    /// Whether the options can change the code.
     fn matter(self) -> bool {
         self != Self { requested: self.requested, ..Self::default() }
     }
 }
 
-/// A finished image, and what made it.
+/// A finished image, and the assembler that made it.
 pub struct Assembled {
     pub image: Vec<u8>,
     pub kind: ImageKind,
-    /// Where the assembler has told.
+    /// `None` if the assembler did not report spills.
     pub spills: Option<Spills>,
-    /// Name and version.
+    /// The assembler's name and version.
     pub assembler: String,
 }
 
 /// Why an assembler made no machine code.
 #[derive(Debug)]
 enum Rejection {
-    /// It does not know the device's architecture.
+    /// The assembler does not know the device's architecture.
     Architecture,
-    /// Its own words about the PTX.
+    /// The assembler's message about the PTX.
     Ptx(String),
-    /// It was ended by a signal, which says nothing of the PTX.
+    /// A signal ended the assembler, which may not be the PTX's fault.
     Ended(String),
 }
 
-/// How the first assembler of this machine has ended another process that made the same code.
+/// How the first assembler of this machine ended another process that made the same code.
 static LOST: OnceLock<String> = OnceLock::new();
 
-/// Lets this process do without the assembler of this machine that is a library, because it has ended another process
-/// with the same order: `how` says how that ended ("was ended by SIGSEGV"). To be called before the first code is
-/// assembled.
+/// Makes this process avoid the assembler library, because the library ended another process with the same order. `how`
+/// describes that end ("was ended by SIGSEGV"). Call this before the process assembles any code.
 pub fn do_without_library(how: &str) {
     if let Assembler::NvPtxCompiler(library) = Assembler::find() {
         let _ = LOST.set(format!("{} {how}", library.name()));
@@ -101,7 +100,7 @@ pub fn do_without_library(how: &str) {
 }
 
 impl Assembler {
-    /// The assembler of this machine, looked for once a process.
+    /// The assembler of this machine, which is searched once per process.
     pub fn find() -> &'static Self {
         static FOUND: OnceLock<Assembler> = OnceLock::new();
         static SECOND: OnceLock<Assembler> = OnceLock::new();
@@ -114,7 +113,7 @@ impl Assembler {
         }
     }
 
-    /// Name and version, e.g. "nvPTXCompiler 13.0", and what it assembles.
+    /// The assembler's name, version and mode, e.g. "nvPTXCompiler 13.0, whole programs".
     pub fn name(&self) -> String {
         match self {
             Self::NvPtxCompiler(library) => library.name() + WHOLE,
@@ -123,8 +122,8 @@ impl Assembler {
         }
     }
 
-    /// Assembles `ptx`, which holds `kernel`, for `device` ("sm_90"). A device that is newer than the assembler gets
-    /// the PTX: its driver knows it.
+    /// Assembles `ptx`, which contains `kernel`, for `device` ("sm_90"). If the device is newer than the assembler, the
+    /// result is the PTX, because the device's driver knows it.
     pub fn assemble(
         &self,
         ptx: &str,
@@ -139,7 +138,7 @@ impl Assembler {
             Self::Ptxas(program) => program.assemble(ptx, device, options),
             Self::Driver => Err(Rejection::Architecture),
         };
-        // The driver knows the PTX of the toolkit that recorded programs were built with.
+        // The driver knows the PTX version of the toolkit that the recorded program was built with.
         let assembled = assembled.map_err(|rejection| match rejection {
             Rejection::Ptx(words) if words.contains("Unsupported .version") => Rejection::Architecture,
             other => other,
@@ -156,7 +155,7 @@ impl Assembler {
                 spills: spills::of(&log, kernel),
                 assembler: named(self, &remarks),
             }),
-            // The driver's compiler is run by whoever loads the PTX, without options.
+            // The process that loads the PTX runs the driver's compiler, without options.
             Err(Rejection::Architecture) if options.requested && options.matter() => Err(BuildError::Configuration {
                 message: format!(
                     "ptx_opt, ptxas_options and maxnreg need an assembler that knows {device} and this version of PTX, which {} does not; install a newer nvPTXCompiler or ptxas",
@@ -190,7 +189,7 @@ mod tests {
         let load = |register: usize| format!("ld.global.f32 %f{register}, [%rd1+{}];", register * 4);
         let add = |register: usize| format!("fma.rn.f32 %f0, %f0, %f{register}, %f{register};");
         let body: String = (0..100).map(load).chain((1..100).map(add)).collect::<Vec<_>>().join("\n");
-        // All of them are needed to the end.
+        // Every value is needed until the end.
         let stores: String = (1..100)
             .map(|register| format!("st.global.f32 [%rd1+{}], %f{};\n", register * 4, 100 - register))
             .collect();

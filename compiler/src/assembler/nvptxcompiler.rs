@@ -1,7 +1,7 @@
-//! The assembler nvPTXCompiler, which does what `ptxas` does as a library.
+//! The assembler nvPTXCompiler, the library form of `ptxas`.
 //!
-//! NVIDIA publishes it as a static library; `scripts/cuda/ptxcompiler` makes a shared one of it, which is loaded if it
-//! is there. It needs no GPU and no driver, and starts no threads.
+//! NVIDIA publishes it as a static library. `scripts/cuda/ptxcompiler` makes a shared library of it, which is loaded if
+//! it exists. It needs neither a GPU nor a driver, and starts no threads.
 
 use std::ffi::{CString, c_char, c_int, c_uint};
 use std::path::Path;
@@ -45,7 +45,7 @@ pub struct NvPtxCompiler {
 }
 
 impl NvPtxCompiler {
-    /// Beside this installation, then in the toolkits.
+    /// Finds the library beside this installation, or else in the CUDA toolkits.
     pub fn find() -> Option<Self> {
         let toolkits = mneme_builds::toolkits::toolkits()
             .into_iter()
@@ -55,11 +55,11 @@ impl NvPtxCompiler {
     }
 
     fn load(path: &Path) -> Option<Self> {
-        // SAFETY: the library's initialisers do nothing but set up its own state.
+        // SAFETY: the library's initialisers only set up its own state.
         let library = unsafe { Library::new(path) }.ok()?;
         macro_rules! function {
             ($name:literal) => {
-                // SAFETY: the type of each is that of the function in nvPTXCompiler.h.
+                // SAFETY: each function has its type in nvPTXCompiler.h.
                 *unsafe { library.get(concat!("nvPTXCompiler", $name, "\0").as_bytes()) }.ok()?
             };
         }
@@ -88,7 +88,7 @@ impl NvPtxCompiler {
         format!("nvPTXCompiler {}.{}", self.version.0, self.version.1)
     }
 
-    /// Assembles PTX text for `device`; the library's log comes with the code, and is the error.
+    /// Assembles PTX text for `device`. Returns the library's log with the code, or as the error.
     pub(super) fn assemble(
         &self,
         ptx: &str,
@@ -101,8 +101,8 @@ impl NvPtxCompiler {
         let words: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();
         let text = CString::new(ptx).map_err(|error| Rejection::Ptx(error.to_string()))?;
         let mut handle = Handle(std::ptr::null_mut());
-        // SAFETY: the text lives until the handle is destroyed, below; the options live for the length of the call;
-        // logs and code are read into buffers of the sizes that the library announces.
+        // SAFETY: the text lives until the handle is destroyed below, and the options live until the call returns. Logs
+        // and code are read into buffers of the sizes that the library reports.
         unsafe {
             let code = (self.create)(&mut handle, text.as_bytes().len(), text.as_ptr());
             if code != SUCCESS {
@@ -141,8 +141,8 @@ fn text_of(log: Option<Vec<u8>>) -> String {
 /// `size` and `read` must be a pair of the library's functions for `handle`.
 unsafe fn read(handle: Handle, size: Size, read: Read) -> Option<Vec<u8>> {
     let mut length = 0;
-    // SAFETY: by the caller's contract; the buffer has the announced length, and room for the NUL of a log that does
-    // not count it.
+    // SAFETY: by the caller's contract. The buffer has the reported length, and one byte more for the NUL, which the
+    // length of a log may not include.
     unsafe {
         if size(handle, &mut length) != SUCCESS {
             return None;

@@ -1,4 +1,4 @@
-//! The assembler `ptxas`, as a program.
+//! The assembler `ptxas`, run as a program.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ pub struct Ptxas {
 }
 
 impl Ptxas {
-    /// On the search path, then in the toolkits.
+    /// Finds the program on the search path, or else in the CUDA toolkits.
     pub fn find() -> Option<Self> {
         let folders = install::search_path().into_iter().chain(toolkits().into_iter().map(|root| root.join("bin")));
         folders
@@ -38,7 +38,7 @@ impl Ptxas {
         format!("ptxas {}", self.version).trim_end().to_owned()
     }
 
-    /// Assembles PTX text for `device`; its log comes with the code, and the error is its own words.
+    /// Assembles PTX text for `device`. Returns the program's log with the code, or its message as the error.
     pub(super) fn assemble(
         &self,
         ptx: &str,

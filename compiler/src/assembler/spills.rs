@@ -12,7 +12,7 @@ use std::collections::HashSet;
 
 use mneme_builds::Spills;
 
-/// Those of a kernel and the functions of the same image that it may call; `None` where the log does not say.
+/// The spills of a kernel and of the image's functions that it may call; `None` if the log does not contain them.
 pub(super) fn of(log: &str, kernel: &str) -> Option<Spills> {
     let entry = |line: &str| Some(line.split_once("Compiling entry function '")?.1.split_once('\'')?.0.to_owned());
     let entries: HashSet<String> = log.lines().filter_map(entry).collect();

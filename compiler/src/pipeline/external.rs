@@ -1,6 +1,6 @@
-//! Running a pass pipeline in another program.
+//! Runs a pass pipeline in another program.
 //!
-//! The program is an `opt` of the same LLVM, with passes of its own loaded.
+//! The program is an `opt` of the same LLVM version, which has loaded additional passes.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -15,7 +15,7 @@ use crate::error::BuildError;
 use crate::ir::diagnostics::Diagnostics;
 use crate::ir::read;
 
-/// Runs `pipeline` over `module`; the program's result takes the place of the module.
+/// Runs `pipeline` over `module`. The program's result replaces the module.
 pub fn run<'ctx>(
     external: &External,
     context: &'ctx Context,
@@ -37,7 +37,7 @@ pub fn run<'ctx>(
         let said = complaint(&String::from_utf8_lossy(&output.stderr));
         return Err(failed(format!("it ended with {}: {said}", output.status)));
     }
-    // What passes print is for the user's eyes.
+    // Passes may print messages for the user.
     let said = String::from_utf8_lossy(&output.stderr);
     if !said.trim_end().is_empty() {
         mneme_core::remark!("{}", said.trim_end());
@@ -54,7 +54,7 @@ fn command(program: &Path, external: &External, pipeline: &str, before: &Path, a
     for plugin in &external.plugins {
         command.arg(format!("-load-pass-plugin={}", plugin.display()));
     }
-    // A name without a slash would be looked for on the library path only.
+    // A name without a slash would be searched on the library path only.
     command
         .arg(format!("-passes={}", super::normalise(pipeline)))
         .args(&external.arguments)
@@ -65,11 +65,11 @@ fn command(program: &Path, external: &External, pipeline: &str, before: &Path, a
     command
 }
 
-/// The line that says what happened, of those that a program wrote before it failed.
+/// The line that describes the failure, among those that a program printed.
 pub(crate) fn complaint(text: &str) -> String {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let telling = |line: &&str| ["LLVM ERROR", "error:", "Assertion", "Error"].iter().any(|word| line.contains(word));
-    lines.clone().find(telling).or_else(|| lines.next()).unwrap_or("it says nothing").to_owned()
+    lines.clone().find(telling).or_else(|| lines.next()).unwrap_or("it gives no reason").to_owned()
 }
 
 #[cfg(test)]
@@ -83,6 +83,6 @@ mod tests {
             "opt-19: error: unknown pass"
         );
         assert_eq!(complaint("what now\nmore"), "what now");
-        assert_eq!(complaint("  \n"), "it says nothing");
+        assert_eq!(complaint("  \n"), "it gives no reason");
     }
 }

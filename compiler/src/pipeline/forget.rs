@@ -1,4 +1,4 @@
-//! Taking away what the IR lets passes assume of the kernel.
+//! Removes assumptions about the kernel that the IR allows passes to make.
 
 use std::ffi::c_int;
 
@@ -15,7 +15,7 @@ unsafe extern "C" {
     fn mneme_llvm_forget_flags(module: LLVMModuleRef, fast_math: c_int);
 }
 
-/// Takes an assumption away, wherever the module makes it.
+/// Removes an assumption everywhere in the module.
 pub fn forget(module: &Module<'_>, assumption: Assumption) {
     if let Assumption::Arithmetic | Assumption::FastMath = assumption {
         // SAFETY: the module lives for the length of the call.
@@ -53,7 +53,7 @@ pub fn forget(module: &Module<'_>, assumption: Assumption) {
 
 fn remove_metadata(instruction: Value<'_>, kinds: &[&str]) {
     for kind in kinds {
-        // SAFETY: a live instruction; LLVM reads `len` bytes of the name, and null takes the metadata away.
+        // SAFETY: a live instruction. LLVM reads `len` bytes of the name, and null removes the metadata.
         unsafe {
             let context = LLVMGetTypeContext(LLVMTypeOf(instruction.raw()));
             let number = LLVMGetMDKindIDInContext(context, kind.as_ptr().cast(), kind.len() as u32);
@@ -70,13 +70,13 @@ fn forget_of_call(call: Value<'_>) {
     }
 }
 
-/// Gives a shift a result for every distance.
+/// Gives a shift a defined result for every distance.
 fn bound_shift(instruction: Value<'_>) {
     if !matches!(instruction.opcode(), LLVMShl | LLVMLShr | LLVMAShr) {
         return;
     }
     let distance = instruction.operands()[1];
-    // SAFETY: a live shift of a live number; the builder is disposed of.
+    // SAFETY: a live shift of a live number, and the builder is disposed of.
     unsafe {
         let ty = distance.ty();
         if distance.is_constant() || LLVMGetTypeKind(ty) != LLVMTypeKind::LLVMIntegerTypeKind {

@@ -1,7 +1,7 @@
 //! The pass invocations of a pipeline: a list, a limit, and the IR around one of them.
 //!
-//! For looking for the pass that did something. Numbers are those of [`PassObserver`]: with one pipeline and one module
-//! they are the same in every run up to the limit.
+//! They serve to find the pass that caused a change. Their numbers are those of [`PassObserver`]: with one pipeline and
+//! one module, they are the same in every run up to the limit.
 
 use inkwell::module::Module;
 use mneme_builds::progress::Invocation;
@@ -9,14 +9,14 @@ use mneme_builds::progress::Invocation;
 use crate::ir;
 use crate::llvm::PassObserver;
 
-/// Observes a pipeline.
+/// An observer of a pipeline's passes.
 #[derive(Debug, Default)]
 pub struct Invocations {
-    /// Leave out all passes with a greater number, where they can be.
+    /// Skips all optional passes with a greater number.
     pub limit: Option<u64>,
     /// The invocation whose IR is wanted.
     pub shown: Option<u64>,
-    /// Those that ran, in order.
+    /// The invocations that ran, in order.
     pub ran: Vec<Invocation>,
     /// The module before and after `shown`.
     pub before: Option<String>,
@@ -45,8 +45,8 @@ impl PassObserver for Invocations {
     }
 }
 
-/// The passes of code generation, as [`Invocations`] has those of a pipeline: IR passes of the back end and machine
-/// passes, numbered by themselves. Those that the back end cannot do without have no number.
+/// An observer of the passes of code generation: the back end's IR passes and machine passes. They have their own
+/// numbers. Passes that the back end requires have none.
 #[derive(Debug, Default)]
 pub struct CodegenInvocations {
     pub limit: Option<u64>,
@@ -59,7 +59,7 @@ impl CodegenInvocations {
         Self { limit, ..Self::default() }
     }
 
-    /// Whether the pass that asks may run; its number.
+    /// Counts a pass that asks to run. Returns its number, and whether it may run.
     pub fn ask(&mut self, pass: &str, unit: &str) -> (u64, bool) {
         self.seen += 1;
         let number = self.seen;

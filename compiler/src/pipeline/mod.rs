@@ -1,6 +1,6 @@
-//! Running a pass pipeline, in the syntax of `opt -passes`.
+//! Runs a pass pipeline, in the syntax of `opt -passes`.
 //!
-//! It runs in this process, or in a program like `opt`.
+//! The pipeline runs in this process, or in a program like `opt`.
 
 pub mod external;
 mod forget;
@@ -24,7 +24,7 @@ pub use crate::llvm::PassObserver;
 use crate::error::BuildError;
 use crate::ir::diagnostics::Diagnostics;
 
-/// Runs `pipeline` over `module`. An unknown pass is LLVM's own message and the name that may have been meant.
+/// Runs `pipeline` over `module`. For an unknown pass, the error is LLVM's message with a suggested name.
 pub fn run(
     module: &Module<'_>,
     pipeline: &str,
@@ -34,7 +34,7 @@ pub fn run(
     instrument: bool,
 ) -> Result<(), BuildError> {
     let failed = |message: String| BuildError::Pipeline { pipeline: pipeline.to_owned(), message };
-    // LLVM reads the empty string as an error; `opt` without passes changes nothing.
+    // LLVM rejects the empty string, but `opt` without passes leaves the module unchanged.
     if pipeline.trim().is_empty() {
         return Ok(());
     }
@@ -48,7 +48,7 @@ pub fn run(
     }
 }
 
-/// Notes which pass is at work, for those who find the process dead, and passes on to another observer.
+/// Records which pass is running, in case the process dies, and calls another observer.
 pub struct ProgressObserver<'p, 'o> {
     pub progress: Option<&'p BuildProgress>,
     pub other: Option<&'o mut dyn PassObserver>,
@@ -69,7 +69,7 @@ impl PassObserver for ProgressObserver<'_, '_> {
     }
 }
 
-/// Why LLVM cannot read a pipeline, and the name that may have been meant; `None` if it can.
+/// Why LLVM cannot parse a pipeline, with a suggested name; `None` if it can.
 pub fn problem(pipeline: &str, machine: &TargetMachine) -> Option<String> {
     if pipeline.trim().is_empty() {
         return None;
@@ -77,13 +77,13 @@ pub fn problem(pipeline: &str, machine: &TargetMachine) -> Option<String> {
     llvm::parse(&normalise(&for_size(pipeline).0), machine).err().map(|message| names::explain(&message))
 }
 
-/// What stands behind a pipeline: every pass with its parameters. `None` where LLVM cannot read it.
+/// The pipeline with every pass and its parameters; `None` if LLVM cannot parse it.
 pub fn expand(pipeline: &str, machine: &TargetMachine) -> Option<String> {
     llvm::print(&normalise(&for_size(pipeline).0), machine)
 }
 
-/// What LLVM 23 and later have instead of pipelines that optimise for size: O2 on functions that say so. The pipeline,
-/// and the attributes of functions.
+/// The replacement for pipelines that optimise for size, which LLVM 23 dropped: O2 with function attributes. Returns
+/// the pipeline and the attributes.
 fn for_size(pipeline: &str) -> (Cow<'_, str>, &'static [&'static str]) {
     const LEVELS: [(&str, &[&str]); 2] = [("<Oz>", &["optsize", "minsize"]), ("<Os>", &["optsize"])];
     let used = LEVELS.into_iter().find(|(level, _)| pipeline.contains(level));
@@ -95,7 +95,7 @@ fn for_size(pipeline: &str) -> (Cow<'_, str>, &'static [&'static str]) {
 
 fn set_on_functions(module: &Module<'_>, attribute: &str) {
     let attribute = module.get_context().create_enum_attribute(Attribute::get_named_enum_kind_id(attribute), 0);
-    // Which goes with no other one.
+    // LLVM does not allow `optnone` together with these attributes.
     let optnone = Attribute::get_named_enum_kind_id("optnone");
     let takes = |function: &FunctionValue<'_>| {
         function.count_basic_blocks() > 0 && function.get_enum_attribute(AttributeLoc::Function, optnone).is_none()
@@ -104,8 +104,8 @@ fn set_on_functions(module: &Module<'_>, attribute: &str) {
     functions.for_each(|function| function.add_attribute(AttributeLoc::Function, attribute));
 }
 
-/// Gives a bare `instcombine` the parameter that every `default<…>` pipeline gives it: without, LLVM 19 verifies that
-/// one iteration reached a fixpoint and aborts on ordinary kernels where it did not.
+/// Gives a bare `instcombine` the parameter that every `default<…>` pipeline gives it. Without it, LLVM 19 aborts if
+/// one iteration does not reach a fixpoint, which happens with ordinary kernels.
 pub(crate) fn normalise(pipeline: &str) -> String {
     const NAME: &str = "instcombine";
     let part_of_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';

@@ -1,17 +1,17 @@
-//! Hints for pass names that LLVM does not know.
+//! Suggestions for pass names that LLVM does not know.
 
 use crate::llvm;
 
-/// LLVM's message, and the nearest name that it would have known.
+/// LLVM's message with the nearest name that it knows.
 pub fn explain(message: &str) -> String {
     let Some(token) = unknown(message) else { return message.to_owned() };
-    // LLVM says so of `default` without its level, too.
+    // LLVM also prints this for `default` without a level.
     if token == "default" || matches!(token.strip_prefix('O'), Some("0" | "1" | "2" | "3" | "s" | "z")) {
         return format!("{message}; did you mean 'default<O3>'? There are O0 to O3, Os and Oz");
     }
     let names = llvm::pass_names();
     let nearest = known(&names).map(|name| (distance(token, name), name)).min();
-    // A third of the letters may differ: more than that is another word.
+    // At most a third of the letters may differ. More than that is another word.
     match nearest.filter(|(distance, _)| *distance <= token.len().div_ceil(3)) {
         Some((_, name)) => format!("{message}; did you mean '{name}'?"),
         None => format!("{message}; 'opt-{} -print-passes' lists all passes", env!("MNEME_LLVM_MAJOR")),
@@ -25,7 +25,7 @@ fn unknown(message: &str) -> Option<&str> {
     Some(token.split(['<', '(']).next().unwrap_or(token)).filter(|token| !token.is_empty())
 }
 
-/// Pass names of LLVM's list: indented lines, with parameters after `<`. The pipelines that it does not list are added.
+/// Pass names from LLVM's list, which has indented lines with parameters after `<`, and the pipelines, which it lacks.
 fn known(list: &str) -> impl Iterator<Item = &str> {
     let listed = list.lines().filter(|line| line.starts_with(' ')).map(str::trim);
     let names = listed.map(|line| line.split('<').next().unwrap_or(line)).filter(|name| !name.is_empty());

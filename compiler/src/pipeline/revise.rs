@@ -1,6 +1,6 @@
-//! Changes to a kernel's IR before its pipeline runs, for finding out about the kernel.
+//! Changes a kernel's IR before its pipeline runs, to diagnose the kernel.
 //!
-//! Parts are taken out (reduce.cpp), or undefined behaviour is made to show (undefined.cpp).
+//! A revision removes parts (reduce.cpp) or makes undefined behaviour visible (undefined.cpp).
 
 use std::ffi::{CString, c_char, c_int};
 
@@ -27,7 +27,7 @@ unsafe extern "C" {
 /// Changes a module.
 ///
 /// # Errors
-/// One sentence, where what is left would be no use.
+/// A sentence, if the rest would be of no use.
 pub fn revise(module: &Module<'_>, kernel: &str, revision: Revision) -> Result<Inventory, String> {
     let mut found = Inventory::default();
     match revision {
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn parts_are_counted_and_taken_out() {
         let (text, found) = without(ModulePart::Everything, 0, 0);
-        // The local variable is written only.
+        // The local variable is only written.
         assert!(!text.contains("alloca"));
         assert_eq!((found.instructions, found.parts), (11, [1, 2, 2, 7, 4, 2]), "{text}");
         let (text, _) = without(ModulePart::Functions, 0, 1);

@@ -1,6 +1,6 @@
 //! A cache of code objects by their PTX.
 //!
-//! Each PTX is assembled once, whatever pipelines and dimensions it comes from.
+//! Each PTX is assembled once, for all pipelines and dimensions that produce it.
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -8,7 +8,7 @@ use std::rc::Rc;
 use mneme_builds::{BuildOutcome, Built, NotBuilt, Spills};
 use mneme_core::hash::ChunkId;
 
-/// Bytes of code objects that are remembered.
+/// Bytes of code objects to remember.
 const REMEMBERED: usize = 64 << 20;
 
 /// A finished assembly.
@@ -24,18 +24,18 @@ pub struct Assemblies {
     /// Keys of `finished`, oldest first.
     ages: VecDeque<ChunkId>,
     bytes: usize,
-    /// What is being assembled, and by which order.
+    /// The PTX under assembly, by the order that assembles it.
     at_work: HashMap<u64, ChunkId>,
-    /// Orders that rely on an assembly of their PTX by another, and what the PTX is.
+    /// Orders that rely on another order's assembly, with their PTX.
     relying: HashMap<u64, ChunkId>,
-    /// Of these, those that have reported everything else and wait for the code.
+    /// Those of them that have reported everything else and wait for the code.
     waiting: Vec<(u64, Built)>,
 }
 
 impl Assemblies {
-    /// Whether the order is to assemble this PTX itself.
+    /// Whether the order should assemble this PTX itself.
     pub fn ask(&mut self, order: u64, ptx: ChunkId) -> bool {
-        // One that is started again asks again.
+        // An order that was started again asks again.
         let known =
             self.finished.contains_key(&ptx) || self.at_work.iter().any(|(by, other)| *other == ptx && *by != order);
         if known {
@@ -46,8 +46,9 @@ impl Assemblies {
         !known
     }
 
-    /// Takes the outcome of an order; the outcomes that are complete now, and whether an assembler ran for each. `None`
-    /// is that of an order which relied on another's assembly that came to nothing: its own may come to something.
+    /// Takes the outcome of an order. Returns the outcomes that are now complete, each with whether an assembler ran
+    /// for it. A `None` is an order that relied on another's failed assembly and has to be built again, because its own
+    /// may succeed.
     pub fn settle(&mut self, order: u64, outcome: BuildOutcome) -> Vec<(u64, Option<BuildOutcome>, bool)> {
         if let Some(ptx) = self.relying.remove(&order) {
             return match outcome {
@@ -58,7 +59,7 @@ impl Assemblies {
                         self.waiting.push((order, built));
                         Vec::new()
                     }
-                    // Its assembly failed after this order had come to rely on it.
+                    // The other's assembly failed after this order had begun to rely on it.
                     None => vec![(order, None, false)],
                 },
                 failed => vec![(order, Some(failed), false)],
@@ -73,7 +74,7 @@ impl Assemblies {
             .map(|(built, image)| {
                 Rc::new(Assembled { assembler: built.assembler.clone(), spills: built.spills, image: image.clone() })
             })
-            // A time limit, a lack of memory or a signal is that order's own affair.
+            // A time limit, a lack of memory or a signal concerns that order only.
             .map_err(|failed| failed.rejected.then(|| failed.clone()));
         let mut complete = vec![(order, Some(outcome), true)];
         let (waited, others) =
@@ -83,7 +84,7 @@ impl Assemblies {
             self.relying.remove(&other);
             let outcome = match &code {
                 Ok(code) => Some(with(built, code)),
-                // It has come to texts of its own.
+                // The rejected order's texts are its own; this order keeps those that it has produced.
                 Err(rejected) => {
                     rejected.clone().map(|rejected| Err(NotBuilt { texts: Box::new(built.texts), ..rejected }))
                 }
@@ -101,7 +102,7 @@ impl Assemblies {
         self.ages.push_back(ptx);
         self.finished.insert(ptx, code);
         while self.bytes > REMEMBERED && self.ages.len() > 1 {
-            // Those that rely on it and are still at work would miss it.
+            // Orders in progress that rely on it would lose it.
             let Some(place) = self.ages.iter().position(|old| !self.relying.values().any(|ptx| ptx == old)) else {
                 break;
             };
@@ -181,7 +182,7 @@ mod tests {
         );
         assert!(
             assemblies.settle(3, built("three", b""))[0].1.is_none(),
-            "it comes again, to be told by the assembler"
+            "it is started again, so the assembler can report the error"
         );
         assert!(assemblies.ask(4, PTX));
     }

@@ -19,54 +19,54 @@ use serde::{Deserialize, Serialize};
 use super::compile::compile;
 use super::inputs::Build;
 
-/// What a builder says: about its PTX before it is assembled, and at the end.
+/// A message from a builder: about its PTX before assembly, and at the end.
 #[derive(Debug, Serialize, Deserialize)]
 enum Word {
-    /// PTX of this hash is there; it waits to be told whether to assemble it.
+    /// The hash of its PTX. The builder waits for the answer whether to assemble it.
     Ptx([u8; 16]),
-    /// It has come to this text, which is the blob.
+    /// A text of the build, which is in the blob.
     Text(BuildText),
     Done(Box<Result<Built, NotBuilt>>),
 }
 
-/// Bytes that what a builder prints, which is kept in memory, and each file of its programs may have.
+/// The limit in bytes of a builder's output, which is kept in memory, and of each file that its programs write.
 const SAID_AND_WRITTEN: u64 = 1 << 30;
 
-/// How long a builder that has closed its stream may take to be gone.
+/// How long a builder that has closed its stream may take to exit.
 const GOING: Duration = Duration::from_secs(5);
 
-/// What a builder is told of its PTX.
+/// The answers to a builder about its PTX.
 const ASSEMBLE: u8 = 1;
 const KNOWN: u8 = 0;
 
-/// A builder at work.
+/// A running builder.
 pub struct Builder {
     child: Child,
-    /// What it is at.
+    /// The place in the build that it has reached.
     place: Place,
     stream: UnixStream,
     inbox: Inbox,
     limit: Duration,
     deadline: Instant,
-    /// What it has told of its texts.
+    /// The texts that it has sent.
     texts: BuildTexts,
-    /// What the compiler says is wanted of a build that fails, too.
+    /// Whether a build that fails also keeps the compiler's messages.
     keeps_log: bool,
-    /// Its stream is closed: when the process has to be gone at the latest.
+    /// After its stream was closed: when the process must have exited at the latest.
     closed: Option<Instant>,
 }
 
-/// What became of it.
+/// The result of [`Builder::progress`].
 pub enum BuilderProgress {
     AtWork,
-    /// It asks whether PTX of this hash is to be assembled, see [`Builder::answer`].
+    /// It asks whether to assemble PTX of this hash, see [`Builder::answer`].
     Asks(ChunkId),
-    /// It is done; without an image where it was told that its PTX is known.
+    /// It is done. There is no image if the answer was that its PTX is known.
     Done(Box<BuildOutcome>),
 }
 
 impl Builder {
-    /// Forks a builder, to be killed after `limit`. `memory` bounds its memory, bytes.
+    /// Forks a builder, which is killed after `limit`. `memory` limits its memory, in bytes.
     pub fn start(build: &Build<'_>, options: u64, limit: Duration, memory: Option<u64>) -> std::io::Result<Self> {
         let (stream, theirs) = UnixStream::pair()?;
         let place = Place::new()?;
@@ -89,12 +89,12 @@ impl Builder {
         }
     }
 
-    /// The descriptor of its events; there are no more once it is on its way out.
+    /// The descriptor of its events. There are no more after it has closed its stream.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.closed.is_none().then(|| self.stream.as_fd())
     }
 
-    /// Whether it is on its way out, so that [`Builder::progress`] is to be called without an event.
+    /// Whether it has closed its stream. Call [`Builder::progress`] then without an event.
     pub fn is_closed(&self) -> bool {
         self.closed.is_some()
     }
@@ -105,11 +105,11 @@ impl Builder {
 
     /// Answers [`BuilderProgress::Asks`].
     pub fn answer(&mut self, assemble: bool) {
-        // That it is gone shows at the next read.
+        // If it is gone, the next read reports that.
         let _ = self.stream.write_all(&[if assemble { ASSEMBLE } else { KNOWN }]);
     }
 
-    /// The result of a builder that has run out of time.
+    /// The result of a builder that ran out of time.
     pub fn time_out(&mut self) -> BuildOutcome {
         let (limit, place) = (self.limit.as_secs_f64(), self.place.place());
         let error = format!(
@@ -118,7 +118,7 @@ impl Builder {
         Err(self.not_built(NotBuilt { place: self.place.last(), ..NotBuilt::new(ReplayStatus::Timeout, error) }))
     }
 
-    /// How it was ended by what an assembler did in its memory, if so; known once it is done.
+    /// How an assembler's fault inside it ended it, if that happened. Known after it is done.
     pub fn lost_to_the_assembler(&mut self) -> Option<String> {
         use nix::sys::signal::Signal;
         let faults = [Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGABRT, Signal::SIGFPE, Signal::SIGILL];
@@ -129,13 +129,13 @@ impl Builder {
             .map(|end| end.to_string())
     }
 
-    /// Kills it and gives it away, to be waited for.
+    /// Kills it and returns the process, which the caller has to wait for.
     pub fn dismiss(mut self) -> Child {
         self.child.terminate();
         self.child
     }
 
-    /// Reads what it has said, and sees how it ended; never waits.
+    /// Reads its messages and checks whether it has ended. Never waits.
     pub fn progress(&mut self) -> BuilderProgress {
         let mut buffer = [0; 64 * 1024];
         let done = |outcome| BuilderProgress::Done(Box::new(outcome));
@@ -148,7 +148,7 @@ impl Builder {
         match self.stream.read(&mut buffer) {
             Ok(count) if count > 0 => self.inbox.push(&buffer[..count]),
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            // A reset is an end as well.
+            // A reset is an end too.
             Ok(_) => self.closed = Some(Instant::now() + GOING),
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => {
                 self.closed = Some(Instant::now() + GOING)
@@ -172,7 +172,7 @@ impl Builder {
         }
     }
 
-    /// What a failed build has to tell besides.
+    /// Adds the texts and messages to a failed build's result.
     fn not_built(&mut self, not_built: NotBuilt) -> NotBuilt {
         if !self.keeps_log {
             return not_built;
@@ -181,7 +181,7 @@ impl Builder {
         NotBuilt { texts: Box::new(std::mem::take(&mut self.texts)), log, ..not_built }
     }
 
-    /// LLVM's own words, those of passes that print and of an external program included, are part of the build's log.
+    /// Adds the output of LLVM, of passes that print, and of an external program to the build's log.
     fn with_what_was_said(&mut self, mut built: Built) -> Built {
         built.log.extend(self.child.output().unwrap_or_default().lines().map(str::to_owned));
         built
@@ -190,7 +190,7 @@ impl Builder {
     fn ended(&mut self, end: Option<ProcessEnd>) -> BuildOutcome {
         let said = self.child.output().unwrap_or_default();
         let place = self.place.place();
-        // As LLVM says it, and as Rust does.
+        // The messages of LLVM and of Rust.
         let error = if said.contains("out of memory") || said.contains("memory allocation of") {
             format!("the compiler ran out of memory{place}; --memory-limit sets what it may take")
         } else if end == Some(ProcessEnd::Signalled(nix::sys::signal::Signal::SIGXFSZ)) {
@@ -208,7 +208,8 @@ fn internal(error: &str) -> NotBuilt {
     NotBuilt::new(ReplayStatus::InternalError, error)
 }
 
-/// The life of the child. `options` tells assemblers' options apart: equal PTX under other options is other code.
+/// The main function of the child. `options` distinguishes assembler options, because equal PTX with other options is
+/// other code.
 fn live(build: &Build<'_>, place: &Place, options: u64, memory: Option<u64>, words: UnixStream) -> i32 {
     lead();
     name(c"mneme-builder");
@@ -220,7 +221,7 @@ fn live(build: &Build<'_>, place: &Place, options: u64, memory: Option<u64>, wor
     if let Some(how) = build.lost {
         crate::assembler::do_without_library(how);
     }
-    // Assemblers may be programs, and so may be what runs the pipeline.
+    // Only the CPU device's builds are confined, because assemblers and the pipeline may be separate programs.
     if matches!(build.target, Target::Cpu { .. }) && build.inputs.plan.external.is_none() {
         // The application's own code is read from the recording.
         let readable =
@@ -237,7 +238,7 @@ fn live(build: &Build<'_>, place: &Place, options: u64, memory: Option<u64>, wor
             .and_then(|()| (&words).read_exact(&mut answer));
         answered.is_ok() && answer == [KNOWN]
     };
-    // One that crashes or is stopped later has told them all the same.
+    // The texts are sent even if the builder crashes or is stopped later.
     let mut send_text = |text: BuildText, contents: &str| {
         let _ = frame::write(&mut &words, &Word::Text(text), contents.as_bytes());
     };
@@ -255,7 +256,7 @@ fn live(build: &Build<'_>, place: &Place, options: u64, memory: Option<u64>, wor
 mod tests {
     use super::*;
 
-    /// A builder that does something else.
+    /// A builder that runs `work` instead.
     fn planted(work: impl FnOnce(UnixStream) -> i32) -> Builder {
         let (stream, theirs) = UnixStream::pair().unwrap();
         let child = Child::start(ChildStderr::Kept, || work(theirs)).unwrap();
@@ -285,13 +286,13 @@ mod tests {
             builder.stream.set_nonblocking(true).unwrap();
             let start = Instant::now();
             assert!(matches!(builder.progress(), BuilderProgress::AtWork | BuilderProgress::Done(_)));
-            assert!(start.elapsed() < Duration::from_secs(30), "the builder's end is waited for");
+            assert!(start.elapsed() < Duration::from_secs(30), "the server waits for the builder's end");
             if builder.texts.ir.is_some() {
                 break;
             }
         }
-        let Err(failed) = builder.time_out() else { panic!("it has nothing") };
-        assert_eq!((failed.texts.ir.as_deref(), failed.texts.ptx), (Some("; after"), None), "what came whole is kept");
+        let Err(failed) = builder.time_out() else { panic!("it has no result") };
+        assert_eq!((failed.texts.ir.as_deref(), failed.texts.ptx), (Some("; after"), None), "complete texts are kept");
     }
 
     #[test]
@@ -300,7 +301,7 @@ mod tests {
         let mut builder = planted(move |mut stream| {
             half(&mut stream);
             drop(stream);
-            // It lives until it is told to end, or for a minute.
+            // It lives until this message, or for a minute.
             waits.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
             let _ = std::io::Read::read(&mut &waits, &mut [0]);
             17
@@ -312,7 +313,7 @@ mod tests {
             }
         };
         assert!(matches!(progress, BuilderProgress::AtWork) && is_unread);
-        assert!(matches!(ask().0, BuilderProgress::AtWork), "its end is not waited for");
+        assert!(matches!(ask().0, BuilderProgress::AtWork), "progress does not wait for its end");
         word.write_all(b".").unwrap();
         let outcome = loop {
             if let BuilderProgress::Done(outcome) = ask().0 {

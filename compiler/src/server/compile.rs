@@ -1,4 +1,4 @@
-//! One build, in whatever process: LLVM and the assembler on recorded or other code.
+//! One build in the current process: LLVM and the assembler on recorded or other code.
 
 use mneme_builds::progress::BuildProgress;
 use mneme_builds::{
@@ -11,8 +11,8 @@ use super::original;
 use crate::pipeline::{CodegenInvocations, Invocations, revise};
 use crate::{BuildError, BuildRequest, Hooks, InputCode, Module, RecordedLaunch};
 
-/// Compiles. Where `is_known` says of the PTX that an equal one has been assembled, there is no image. `reader` is told
-/// the texts on the way, where the build asks for them.
+/// Compiles. If `is_known` says that equal PTX was assembled before, the result has no image. `reader` receives the
+/// texts on the way, if the build asks for them.
 pub fn compile(
     build: &Build<'_>,
     is_known: &mut dyn FnMut(&str) -> bool,
@@ -53,7 +53,7 @@ fn run(
     let launches: Vec<&[u64]> = recorded.launches.iter().map(Vec::as_slice).collect();
     let mut compiled = recorded.compiled.clone();
     if let (Some(application), true) = (&mut compiled, replacement.is_some()) {
-        // Other code says for itself what may be fused.
+        // Other code says itself which products may be fused.
         application.contract.clear();
     }
     let mut request = BuildRequest::new(code, &recorded.name, build.target, &spec.configuration);
@@ -109,7 +109,7 @@ fn run(
     Ok((built, artifact.image))
 }
 
-/// What observes the pipeline and code generation.
+/// The observers of the pipeline and of code generation.
 fn observers(probe: &Probe) -> (Invocations, CodegenInvocations) {
     let passes = Invocations { limit: probe.passes, shown: probe.shown, ..Invocations::default() };
     (passes, CodegenInvocations::limited(probe.codegen_passes))

@@ -1,4 +1,4 @@
-//! The fork server: forks builders and watches over them.
+//! The fork server, which forks builders and watches over them.
 
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -21,7 +21,7 @@ use super::preload::Preload;
 /// Serves orders until the stream ends. `keeps_ir` says whether it may read the recorded IR itself.
 ///
 /// # Errors
-/// The stream, or the system.
+/// If the stream or the system fails.
 pub fn serve(inputs: &Inputs, supervisor: UnixStream, keeps_ir: bool) -> std::io::Result<()> {
     supervisor.set_nonblocking(true)?;
     let mut server = Server {
@@ -37,13 +37,13 @@ pub fn serve(inputs: &Inputs, supervisor: UnixStream, keeps_ir: bool) -> std::io
     server.run()
 }
 
-/// A builder at work.
+/// A running builder.
 struct AtWork {
     order: BuildOrder,
     builder: Builder,
-    /// An assembler has ended the builder before.
+    /// Whether an assembler has ended an earlier builder of the order.
     again: bool,
-    /// It compiles the recorded IR.
+    /// Whether it compiles the recorded IR.
     of_recording: bool,
 }
 
@@ -53,7 +53,7 @@ struct Server<'a> {
     inbox: Inbox,
     outbox: Outbox,
     builders: Vec<AtWork>,
-    /// Builders that are done, and take their time to go: tearing down a process with LLVM in it takes milliseconds.
+    /// Builders that are done and still exiting, which takes milliseconds for a process with LLVM.
     leaving: Vec<Child>,
     assemblies: Assemblies,
     preload: Option<Preload>,
@@ -65,7 +65,7 @@ impl Server<'_> {
             self.outbox.flush(&mut self.supervisor)?;
             let ready = self.wait()?;
             let now = Instant::now();
-            // From behind, so that those before keep their places.
+            // From the end, so removals do not move the others.
             for at in (0..self.builders.len()).rev() {
                 let AtWork { order, builder, .. } = &mut self.builders[at];
                 match if ready[at + 1] || builder.is_closed() { builder.progress() } else { BuilderProgress::AtWork } {
@@ -91,7 +91,8 @@ impl Server<'_> {
         }
     }
 
-    /// Starts a builder. `lost` says how another one was ended by its assembler, which this one is to do without.
+    /// Starts a builder. `lost` describes how the assembler ended an earlier one; the new one does without that
+    /// assembler.
     fn start(&mut self, order: BuildOrder, lost: Option<String>) -> std::io::Result<()> {
         let memory = self.inputs.plan.memory;
         let build = Build::new(self.inputs, &order.target, &order.spec);
@@ -104,11 +105,11 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// A builder is done: answers its order, and those that waited for its code.
+    /// Handles a builder's outcome: answers its order, and those that waited for its code.
     fn done(&mut self, at: usize, outcome: BuildOutcome) -> std::io::Result<()> {
         let AtWork { order, mut builder, again, of_recording } = self.builders.swap_remove(at);
         if let Some(how) = builder.lost_to_the_assembler().filter(|_| !again) {
-            // Both together have the time of one.
+            // Both attempts together have the time of one.
             let limit = builder.deadline().saturating_duration_since(Instant::now());
             return self.start(BuildOrder { limit, ..order }, Some(how));
         }
@@ -127,7 +128,7 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// Waits for the supervisor, a builder or a deadline; which of them can be read, the supervisor first.
+    /// Waits for the supervisor, a builder or a deadline. Returns which of them can be read, the supervisor first.
     fn wait(&self) -> std::io::Result<Vec<bool>> {
         let mut waiting = Waiting::default();
         let supervisor = waiting.on(Some(self.supervisor.as_fd()), self.outbox.interest());
@@ -141,7 +142,7 @@ impl Server<'_> {
     }
 }
 
-/// Tells the options of assemblers apart: equal PTX under other options is other code.
+/// A number for assembler options, because equal PTX with other options is other code.
 fn assembler_options(configuration: &Configuration) -> u64 {
     let options = (configuration.maxnreg, configuration.ptx_opt, &configuration.ptxas_options, configuration.fast_math);
     let hash = chunk_id(&serde_json::to_vec(&options).expect("plain data serialises")).0;
@@ -157,8 +158,8 @@ mod tests {
     use mneme_core::launch::Dim3;
     use mneme_core::recording::CodeKind;
 
-    /// A loop whose counter is 0 and then 1: nvPTXCompiler 13.0 asks for a table of minus 300 MB for it, and writes to
-    /// where there is none.
+    /// A loop whose counter is 0 and then 1. nvPTXCompiler 13.0 asks for a table of minus 300 MB for it, and writes to
+    /// an invalid address.
     const ENDS_THE_ASSEMBLER: &str = ".version 8.5\n\
         .target sm_90\n\
         .address_size 64\n\
@@ -199,7 +200,7 @@ mod tests {
         let (reply, image) = frame::read::<BuildReply>(&mut ours).unwrap().unwrap();
         let built = reply.outcome.unwrap().unwrap();
         assert!(!image.is_empty() && reply.assembled);
-        // Others have no such loop to fear.
+        // Other assemblers handle the loop.
         if crate::assembler::Assembler::find().name().starts_with("nvPTXCompiler 13.0") {
             assert!(built.assembler.ends_with("(nvPTXCompiler 13.0 was ended by SIGSEGV)"), "{}", built.assembler);
             assert!(!built.assembler.starts_with("nvPTXCompiler"), "{}", built.assembler);

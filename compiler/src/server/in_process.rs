@@ -1,6 +1,6 @@
-//! Builds in one process, without a fork, for profilers and debuggers.
+//! Builds in one process without a fork, for profilers and debuggers.
 //!
-//! Nothing is isolated here: a crash of the compiler is the end.
+//! There is no isolation: a crash of the compiler ends the process.
 
 use std::os::unix::net::UnixStream;
 
@@ -11,10 +11,10 @@ use mneme_builds::{BuildTexts, NotBuilt};
 use super::compile::compile;
 use super::inputs::{Build, Inputs};
 
-/// Makes builds as they are ordered until the stream ends.
+/// Makes the ordered builds until the stream ends.
 ///
 /// # Errors
-/// The stream.
+/// If the stream fails.
 pub fn serve(inputs: &Inputs, mut client: UnixStream) -> std::io::Result<()> {
     while let Some((order, _)) = frame::read::<BuildOrder>(&mut client)? {
         let mut texts = BuildTexts::default();

@@ -1,34 +1,32 @@
-//! The inputs of a build.
-//!
-//! They are the plan, which has what the recording and the command line say for all builds, and the configuration's
-//! own.
+//! The inputs of a build: the plan, with what the recording and the command line say for all builds, and the
+//! configuration's own inputs.
 
 use mneme_builds::progress::BuildProgress;
 use mneme_builds::{BuildPlan, BuildSpec, Replacement, Target};
 
 use crate::preloaded::Preloaded;
 
-/// What all builds have in common.
+/// The inputs that all builds share.
 #[derive(Debug, Default)]
 pub struct Inputs {
     pub plan: BuildPlan,
     /// The recorded bitcode, the kernel's own unit first.
     pub modules: Vec<Vec<u8>>,
-    /// Code in the recorded modules' place, which a configuration may have other code for.
+    /// Code that replaces the recorded modules. A configuration may override it.
     pub replacement: Option<Replacement>,
 }
 
-/// What to compile.
+/// The inputs of one build.
 #[derive(Clone, Copy)]
 pub struct Build<'a> {
     pub inputs: &'a Inputs,
     pub target: &'a Target,
     pub spec: &'a BuildSpec,
-    /// The recorded modules, read already; only for a configuration that prunes.
+    /// The recorded modules, already read. Only for a configuration that prunes.
     pub preloaded: Option<&'a Preloaded>,
-    /// How another builder of the same was ended by the assembler that is a library; this one does without it.
+    /// How the assembler library ended an earlier builder of the same order. This one does without the library.
     pub lost: Option<&'a str>,
-    /// Where to note what the build is at.
+    /// Where to record the build's progress.
     pub progress: Option<&'a BuildProgress>,
 }
 
@@ -37,12 +35,12 @@ impl<'a> Build<'a> {
         Self { inputs, target, spec, preloaded: None, lost: None, progress: None }
     }
 
-    /// Code in the recorded modules' place: what comes with the configuration is nearer than what was given for all.
+    /// Code that replaces the recorded modules. The configuration's own overrides that for all builds.
     pub fn replacement(&self) -> Option<&'a Replacement> {
         self.spec.replacement.as_deref().or(self.inputs.replacement.as_ref())
     }
 
-    /// Whether a build that fails reports the texts that it had come to.
+    /// Whether a build that fails reports the texts that it has produced.
     pub fn reports_texts(&self) -> bool {
         self.inputs.plan.texts || self.spec.keep_ir
     }

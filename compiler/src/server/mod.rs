@@ -1,7 +1,7 @@
-//! The server of `mneme-build-NN`, which builds by a plan, or answers a question.
+//! The server of `mneme-build-NN`, which makes builds by a plan or answers a question.
 //!
-//! Builders are forked by a fork server, which has LLVM and the assembler loaded and warm; a crash in LLVM is then one
-//! configuration's result. `mneme_builds::protocol` is how it is spoken with.
+//! A fork server, which has loaded and warmed up LLVM and the assembler, forks the builders, so a crash in LLVM is the
+//! result of one configuration. The protocol is in `mneme_builds::protocol`.
 
 mod assemblies;
 mod builder;
@@ -21,11 +21,11 @@ use mneme_builds::protocol::{BuilderGreeting, Greeted, Opening};
 
 use self::inputs::Inputs;
 
-/// Serves the one at the other end of `client` until that one is content or gone. `prepared` gets LLVM and the
-/// assembler warm first, and lets this process read the recorded IR itself.
+/// Serves the client at the other end of the stream until it ends. `prepared` first warms up LLVM and the assembler,
+/// and lets this process read the recorded IR itself.
 ///
 /// # Errors
-/// The stream, which may be cut off, or not say what is understood; or the system.
+/// If the stream is cut off or carries an unknown message, or if the system fails.
 pub fn run(mut client: UnixStream, prepared: bool) -> io::Result<()> {
     let greeting = BuilderGreeting::of(crate::llvm_version());
     frame::write(&mut client, &Greeted::Ok(greeting), &[])?;

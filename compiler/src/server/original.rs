@@ -1,4 +1,4 @@
-//! The code that the application ran, in place of a build.
+//! The application's own code, in place of a build.
 
 use mneme_builds::{BuildOutcome, Built, NotBuilt, RecordedKernel, Target};
 use mneme_core::hash::checksum;
@@ -11,13 +11,13 @@ use mneme_core::result::ReplayStatus;
 
 use super::inputs::Build;
 
-/// The form of it that the build's target runs, as it is.
+/// Returns the form of the code that the build's target runs, unchanged.
 pub fn of(build: &Build<'_>) -> BuildOutcome {
     let invalid = |error: String| NotBuilt::new(ReplayStatus::InvalidConfig, error);
     build.spec.configuration.check().map_err(invalid)?;
     if build.spec.instrument.is_some() || build.inputs.plan.external.is_some() {
         return Err(invalid(
-            "the application's own code cannot be changed, as looking for faults, watching writes and --opt do".into(),
+            "looking for faults, watching writes and --opt change the code; use them with a pipeline".into(),
         ));
     }
     let recorded = &build.inputs.plan.recorded;

@@ -1,34 +1,35 @@
-//! The recorded IR as LLVM holds it, in the fork server's memory.
+//! The recorded IR in the fork server's memory, as LLVM modules.
 //!
-//! Builders that start from it need not read, link and prune.
+//! Builders that start from it need not read, link and prune the IR.
 
 use mneme_builds::Target;
 
 use super::inputs::Build;
 use crate::preloaded::Preloaded;
 
-/// LLVM may crash or hang on IR that is damaged, so the fork server reads only what a builder has compiled before.
+/// The preloaded IR. LLVM may crash or hang on damaged IR, so the fork server reads only IR that a builder has
+/// compiled.
 #[derive(Default)]
 pub struct Preload {
     proved: bool,
-    /// What was read, and for which target; nothing where LLVM could not make sense of it.
+    /// The target and the IR; no IR if LLVM could not read it.
     read: Option<(Target, Option<Preloaded>)>,
 }
 
 impl Preload {
-    /// Whether a build is of the recorded IR.
+    /// Whether a build compiles the recorded IR.
     pub fn concerns(build: &Build<'_>) -> bool {
         build.replacement().is_none() && !build.inputs.modules.is_empty() && !build.spec.configuration.original
     }
 
-    /// A build that [`Preload::concerns`] this has succeeded.
+    /// Marks that a build for which [`Preload::concerns`] is true has succeeded.
     pub fn proved(&mut self) {
         self.proved = true;
     }
 
-    /// What a build can start from, if it can; it is read now where that has not been done.
+    /// The IR from which a build can start, if it can. The first call reads it.
     pub fn of(&mut self, build: &Build<'_>) -> Option<&Preloaded> {
-        // An instrumented build tells lines of the source, which are not kept here.
+        // An instrumented build reports source lines, which the preloaded IR lacks.
         if !(self.proved && Self::concerns(build) && build.spec.configuration.prune && build.spec.instrument.is_none())
         {
             return None;

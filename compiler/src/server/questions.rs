@@ -1,4 +1,4 @@
-//! Questions that only LLVM or the assembler can answer, each in a process that does nothing else.
+//! Questions that only LLVM or the assembler can answer, each in a separate process.
 
 use std::io;
 use std::os::fd::AsRawFd;
@@ -11,10 +11,10 @@ use mneme_builds::protocol::{CodeParts, Question};
 use mneme_core::image::ir_section::IrTable;
 use mneme_core::protocol::Examination;
 
-/// Answers; LLVM may end this process on what is damaged.
+/// Answers a question. LLVM may end this process if the input is damaged.
 ///
 /// # Errors
-/// The stream, or a question that is cut off.
+/// If the stream fails, or the question is cut off.
 pub fn answer(mut client: UnixStream, question: Question, blob: &[u8]) -> io::Result<()> {
     match question {
         Question::Interface { kernel, parts } => {
@@ -67,7 +67,7 @@ pub fn answer(mut client: UnixStream, question: Question, blob: &[u8]) -> io::Re
     }
 }
 
-/// Gives up all but the stream: what follows parses what was recorded.
+/// Gives up all resources except the stream, because the code after this parses recorded data.
 fn confine(client: &UnixStream) {
     confinement::enter(&AllowedResources { descriptors: vec![client.as_raw_fd()], ..AllowedResources::default() });
 }

@@ -1,6 +1,6 @@
-//! Builds of every kernel in tests/apps, and under every standard pipeline.
+//! Builds every kernel in tests/apps, and uses every standard pipeline.
 //!
-//! They are made as `mneme-replay` would. They need clang 19 and the CUDA toolkit that `scripts/setup` assembles; the
+//! The builds are those of `mneme-replay`. They need clang 19 and the CUDA toolkit that `scripts/setup` assembles; the
 //! suite's scripts guarantee both.
 
 use std::path::{Path, PathBuf};
@@ -45,11 +45,12 @@ fn kernels(bitcode: &[u8]) -> Vec<String> {
     mneme_compiler::ir::annotations::kernels(&module).into_iter().map(|kernel| kernel.name()).collect()
 }
 
-/// Pipelines, with levels of code generation.
+/// Pipelines with levels of code generation.
 const STANDARD: [(&str, u8); 6] = [("O0", 0), ("O1", 1), ("O2", 2), ("O3", 3), ("Os", 0), ("Oz", 1)];
 const INSTRUMENTS: [Instrument; 3] = [Instrument::Faults, Instrument::Writes, Instrument::Touched];
 
-/// Of a kernel two pipelines and one instrument are taken, by turns; all of all with `MNEME_TEST_PIPELINES=all`.
+/// Each kernel is built with two of the pipelines and one instrument, in turn, or with all if
+/// `MNEME_TEST_PIPELINES=all`.
 #[test]
 fn every_kernel_of_the_test_applications_builds_and_every_standard_pipeline_does() {
     let sources = std::fs::read_dir(root().join("tests/apps")).unwrap().map(|entry| entry.unwrap().path());
@@ -109,7 +110,7 @@ fn every_kernel_of_the_test_applications_builds_and_every_standard_pipeline_does
     assert!(built.iter().all(|kernels| *kernels > 10), "{built:?}");
 }
 
-/// The one kernel of an application whose name contains `name`, for an H200.
+/// The one kernel of an application whose name contains `name`, built for an H200.
 fn built(app: &str, name: &str, passes: &str, ptx_opt: u8) -> mneme_compiler::Artifact {
     mneme_compiler::warm_up();
     let bitcode = device_bitcode(&root().join("tests/apps").join(app));
@@ -123,8 +124,8 @@ fn built(app: &str, name: &str, passes: &str, ptx_opt: u8) -> mneme_compiler::Ar
 
 #[test]
 fn undefined_behaviour_of_a_test_application_shows_in_its_ptx() {
-    // What wraps round is divided by three (a multiplication by 2^32 / 3, the upper half of it), or is not there at
-    // all. PTX defines both.
+    // The value that wraps around is divided by three (multiplied by 2^32 / 3, taking the upper half), or is folded
+    // away. PTX defines both.
     let [unoptimised, optimised] =
         ["default<O0>", "default<O3>"].map(|passes| built("delicate.cu", "overflow", passes, 3).ptx.unwrap());
     assert!(

@@ -1,9 +1,9 @@
-//! Tests that the recorded level's pipeline gives the PTX that clang gave the application.
+//! Tests that the recorded level's pipeline gives the same PTX as clang gave the application.
 //!
-//! They take the test applications, and many ways to compile them.
+//! They compile the test applications in many ways.
 //!
-//! clang 19 is LLVM 19, so the texts are equal, or (where numbered names come in another order) registers and bytes of
-//! the code are. A few programs are looked at; all under `MNEME_TEST_FIDELITY=all`.
+//! clang 19 is LLVM 19, so the texts are equal or, if numbered names have another order, registers and code size are.
+//! The tests check a few programs, or all with `MNEME_TEST_FIDELITY=all`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use mneme_core::image::cubin;
 use mneme_core::launch::Dim3;
 use mneme_core::recording::manifest::RecordedVariable;
 
-/// What a program is compiled with besides its level.
+/// Options besides the level.
 const WAYS: [&[&str]; 6] = [
     &[],
     &["-ffast-math"],
@@ -30,7 +30,7 @@ const WAYS: [&[&str]; 6] = [
     &["-fgpu-flush-denormals-to-zero"],
 ];
 const LEVELS: [u8; 4] = [0, 1, 2, 3];
-/// Programs that are always looked at: of floating point in many forms, of helper functions, of structures.
+/// Programs that are always checked: various floating-point code, helper functions, structures.
 const SPREAD: [&str; 4] = ["microphysics", "math", "stencil", "bigstruct"];
 
 fn root() -> PathBuf {
@@ -49,8 +49,8 @@ fn clang(source: &Path, words: &[&str]) -> Vec<u8> {
     output.stdout
 }
 
-/// The entry of a kernel, from its parameters to its last line, without comments, directives of alignment and the
-/// numbers of labels' functions.
+/// The entry of a kernel, from its parameters to its last line, without comments and alignment directives, and with
+/// labels renumbered.
 fn entry(ptx: &str, kernel: &str) -> Vec<String> {
     let start = ptx.find(&format!(".entry {kernel}(")).unwrap_or_else(|| panic!("there is no {kernel}"));
     let end = ptx[start..].find("\n}").map_or(ptx.len(), |length| start + length);
@@ -62,18 +62,18 @@ fn entry(ptx: &str, kernel: &str) -> Vec<String> {
         .filter(|line| !line.is_empty())
         .map(|line| {
             let line = renamed(line, "$L__BB", &mut labels);
-            // Strings and copies of constants are numbered over the module.
+            // Strings and copies of constants are numbered across the module.
             let line = renamed(&line, "__unnamed_", &mut names);
-            // So are the calls through pointers. (How such a call is assembled depends on the functions of the module
-            // whose addresses are taken, which no closure of one kernel has.)
+            // So are calls through pointers. (How such a call is assembled depends on which functions of the module
+            // have their address taken, and the closure of one kernel lacks some of them.)
             let line = renamed(&line, "prototype_", &mut prototypes);
-            // Stacks are numbered by their functions.
+            // Stacks are numbered by function.
             renamed(&line, "__local_depot", &mut depots)
         })
         .collect()
 }
 
-/// The line with what begins with `prefix` numbered anew.
+/// Renumbers names that begin with `prefix`.
 fn renamed(line: &str, prefix: &str, seen: &mut BTreeMap<String, usize>) -> String {
     let mut text = String::new();
     let mut rest = line;
@@ -89,8 +89,7 @@ fn renamed(line: &str, prefix: &str, seen: &mut BTreeMap<String, usize>) -> Stri
     text + rest
 }
 
-/// Registers and bytes of code of a kernel; `None` where it cannot be assembled alone, as it may call what is not
-/// there.
+/// Registers and code size of a kernel; `None` if it cannot be assembled alone because it calls missing functions.
 fn size(ptx: &str, kernel: &str, level: u8) -> Option<(u32, u64)> {
     let options = AssemblerOptions { level, ..AssemblerOptions::default() };
     let assembled = Assembler::find().assemble(ptx, kernel, "sm_90", options).ok()?;
@@ -104,7 +103,7 @@ fn size(ptx: &str, kernel: &str, level: u8) -> Option<(u32, u64)> {
     ))
 }
 
-/// The PTX of a replay that is compiled as the application was.
+/// The PTX of a replay that compiles like the application.
 fn ptx(bitcode: &[u8], kernel: &str, application: &CompileOptions) -> String {
     let configuration = Configuration::recorded(Dim3::new(8, 1, 1), Dim3::new(128, 1, 1), 0).compiled_as(application);
     let target = Target::Nvptx { arch: "sm_90".into() };
@@ -132,7 +131,7 @@ fn the_recorded_level_gives_the_applications_code() {
             continue;
         }
         for way in WAYS {
-            // The large one takes seconds.
+            // The large program takes seconds.
             let is_usual = |level: u8| level == 3 && way.is_empty();
             let is_small = |level: u8| name != "microphysics" && (level == 3 || way.is_empty());
             let levels: Vec<u8> =
@@ -153,7 +152,7 @@ fn the_recorded_level_gives_the_applications_code() {
                 let words: Vec<String> = way.iter().map(ToString::to_string).chain([format!("-O{level}")]).collect();
                 let application = CompileOptions { ptx_opt: level, ..CompileOptions::of_clang(&words) };
                 for kernel in kernels {
-                    // As mneme-cc does for a program that is compiled so.
+                    // mneme-cc records IR without lifetime markers for a program compiled with -O0.
                     let ours = ptx(if level == 0 { &without_lifetimes } else { &bitcode }, kernel, &application);
                     if entry(&ours, kernel) == entry(&theirs, kernel) {
                         equal += 1;
@@ -164,8 +163,8 @@ fn the_recorded_level_gives_the_applications_code() {
                         same_code += 1;
                         continue;
                     }
-                    // The recorded IR is that of -O3's front end. The IR of -O0's own shows that nothing else is
-                    // another.
+                    // The recorded IR comes from -O3's front end. The IR of -O0's front end shows that nothing else
+                    // differs.
                     let own = ["-O0", "-Xclang", "-disable-O0-optnone", "-emit-llvm", "-c"];
                     if level == 0
                         && entry(&ptx(&clang(&source, &[&own, way].concat()), kernel, &application), kernel)
@@ -187,7 +186,7 @@ fn the_recorded_level_gives_the_applications_code() {
     assert!(equal > 0, "{equal}");
 }
 
-/// The variables of a program, as a recording has them: those that are left in clang's own code.
+/// The variables of a program as in a recording: those that remain in clang's own code.
 fn recorded(bitcode: &[u8], theirs: &str) -> Vec<RecordedVariable> {
     let origin = UnitOrigin { arch: "sm_90".into(), ..UnitOrigin::default() };
     let symbols = describe(bitcode, &origin).unwrap().symbols.into_iter();
@@ -204,8 +203,7 @@ fn recorded(bitcode: &[u8], theirs: &str) -> Vec<RecordedVariable> {
         .collect()
 }
 
-/// The definition of a kernel in text of a module, without metadata and numbers of attributes, with values numbered
-/// anew.
+/// The definition of a kernel in a module's text, without metadata and attribute numbers, with values renumbered.
 fn definition(ir: &str, kernel: &str) -> Vec<String> {
     let start = ir.find(&format!("@{kernel}(")).unwrap_or_else(|| panic!("there is no {kernel}"));
     let mut values = BTreeMap::new();
@@ -223,7 +221,7 @@ fn definition(ir: &str, kernel: &str) -> Vec<String> {
         .collect()
 }
 
-/// A build of a kernel for a launch with these variables, as the application was compiled.
+/// A build of a kernel for a launch with these variables, with the application's options.
 fn with_variables(
     bitcode: &[u8],
     kernel: &str,
@@ -241,7 +239,7 @@ fn with_variables(
     build(&request).unwrap_or_else(|error| panic!("{kernel}: {error}"))
 }
 
-/// The IR that a replay's pipeline leaves, with names in place of the addresses of variables.
+/// The IR after a replay's pipeline, with names instead of the addresses of variables.
 fn optimised(bitcode: &[u8], kernel: &str, variables: &[RecordedVariable], application: &CompileOptions) -> String {
     let keep = Keep { until: Some(Stage::Pipeline), after: true, ..Keep::default() };
     let ir = with_variables(bitcode, kernel, variables, application, keep).ir.unwrap();
@@ -251,7 +249,7 @@ fn optimised(bitcode: &[u8], kernel: &str, variables: &[RecordedVariable], appli
     })
 }
 
-/// The entry of a kernel with names in place of the registers that hold the addresses of variables.
+/// The entry of a kernel with names instead of the registers that contain the addresses of variables.
 fn entry_with_names(ptx: &str, kernel: &str, variables: &[RecordedVariable]) -> Vec<String> {
     let mut lines = entry(ptx, kernel);
     for variable in variables {
@@ -261,15 +259,15 @@ fn entry_with_names(ptx: &str, kernel: &str, variables: &[RecordedVariable]) -> 
             continue;
         };
         let register = lines[at]["mov.u64 ".len()..].split(',').next().unwrap().to_owned();
-        // Its declaration is before it.
+        // Its declaration is on the line before.
         lines.drain(at - 1..=at);
         lines.iter_mut().for_each(|line| *line = line.replace(&register, &variable.name));
     }
     lines
 }
 
-/// Passes and the back end see variables as the application's compiler saw them, though replays have their addresses in
-/// the code.
+/// Passes and the back end see variables as the application's compiler saw them, although a replay's code contains
+/// their addresses.
 #[test]
 fn code_with_variables_is_the_applications() {
     mneme_compiler::warm_up();
@@ -287,7 +285,7 @@ fn code_with_variables_is_the_applications() {
             assert!(variables.len() > 3, "{variables:?}");
             private += variables.iter().filter(|variable| variable.name.starts_with("_ZL")).count();
             let application = CompileOptions { ptx_opt: level, ..CompileOptions::of_clang(&words) };
-            // In metadata, or by their calling convention.
+            // Kernels are marked in metadata or by their calling convention.
             let kernels = theirs.lines().filter(|line| {
                 (line.starts_with('!') && line.contains("\"kernel\""))
                     || line.starts_with("define") && line.contains(" ptx_kernel ")
@@ -303,13 +301,13 @@ fn code_with_variables_is_the_applications() {
                     let is_there = ptx.lines().any(|line| line.starts_with(".") && line.contains(&variable.name));
                     assert!(!is_there, "{what}: {} is in the code: {ptx}", variable.name);
                 }
-                // What a table in the code points to has numbers for LLVM too.
+                // LLVM also numbers the variables to which a table in the code points.
                 if source == &own {
                     assert_eq!(entry_with_names(&ptx, kernel, &variables), entry(&their_ptx, kernel), "{what}");
                     let (ours, theirs) = (size(&ptx, kernel, level), size(&their_ptx, kernel, level));
                     let registers = |size: Option<(u32, u64)>| size.map(|(registers, _)| registers);
                     assert_eq!(registers(ours), registers(theirs), "{what}");
-                    // An assembler that optimises little adds a number in more instructions than a name.
+                    // An assembler that optimises little needs more instructions to add a number than a name.
                     assert!(level == 1 || ours == theirs, "{what}: {ours:?}, clang's {theirs:?}");
                     same_text += 1;
                 }

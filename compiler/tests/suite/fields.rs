@@ -13,7 +13,7 @@ use mneme_core::launch::Dim3;
 use mneme_core::recording::database::ArgumentLayout;
 use mneme_core::recording::manifest::{Allocation, AllocationKind, RecordedArgument};
 
-/// As clang writes it before any pass: every parameter has its place in memory.
+/// Like clang's code before any pass: every parameter has a stack slot.
 const KERNEL: &str = r#"
 target datalayout = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"
 target triple = "nvptx64-nvidia-cuda"
@@ -113,7 +113,7 @@ impl Case {
     }
 
     fn build(&self) -> Result<Artifact, BuildError> {
-        // Undefined functions would keep the assembler from making code of the kernel.
+        // With undefined functions, the assembler would not make code for the kernel.
         let text = self.text.replace(
             "declare float @__nv_sinf(float)",
             "define internal float @__nv_sinf(float %x) noinline {\n  ret float %x\n}",
@@ -163,7 +163,7 @@ fn facts_are_what_the_recording_proves() {
     let vendor = facts(&|case| case.allocations[0].kind = AllocationKind::Vendor);
     assert!(!vendor.contains("noalias noundef align 256"), "memory that may be mapped twice: {vendor}");
     let elsewhere = facts(&|case| case.arguments[0].bytes = 64u64.to_le_bytes().to_vec());
-    assert!(elsewhere.contains("(ptr %out, "), "a pointer to nothing known: {elsewhere}");
+    assert!(elsewhere.contains("(ptr %out, "), "a pointer to unknown memory: {elsewhere}");
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn a_kernel_that_takes_pointers_from_elsewhere_gets_no_noalias() {
 fn facts_let_the_optimiser_drop_a_load() {
     let loads = |facts: bool| {
         let mut case = Case::with(|it| (it.facts, it.passes) = (facts, "default<O2>".into()));
-        // The store to the output lies between the two loads from the input.
+        // The store to the output is between the two loads from the input.
         case.text = KERNEL
             .replace("  %y = load float, ptr %from\n", "  store float 3.0, ptr %to\n  %y = load float, ptr %from\n");
         case.build().unwrap().ptx.unwrap().matches("ld.global").count()
@@ -413,7 +413,7 @@ done:
     let target = Target::Nvptx { arch: "sm_90".into() };
     let configuration = Configuration { passes: "default<O3>".into(), ..configuration() };
     let modules: [&[u8]; 1] = [text.as_bytes()];
-    // Its PTX needs a function that nothing defines, so that it is not assembled here.
+    // Its PTX needs an undefined function, so the build stops before the assembler.
     let mut is_known = |_: &str| true;
     let request = BuildRequest::new(InputCode::Ir(&modules), "kernel", &target, &configuration);
     let log = build_with(&request, Hooks { is_known: Some(&mut is_known), ..Hooks::default() }).unwrap().log;
@@ -451,7 +451,7 @@ fn equal_ptx_need_not_be_assembled_again() {
     assert_eq!(asked.as_deref(), Some(ptx.as_str()));
 }
 
-/// A pass that renames nothing and multiplies by one less often: it turns every `fmul` into a constant.
+/// A pass that turns every `fmul` into a constant.
 const PLUGIN: &str = r#"
 #include "llvm/IR/Constants.h"
 #include "llvm/IR/Instructions.h"
@@ -503,7 +503,7 @@ fn passes_of_a_plugin_run_in_opt() {
         .unwrap();
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let mut case = Case::with(|it| it.passes = "function(spoil),default<O1>".into());
-    assert!(case.build().unwrap_err().to_string().contains("spoil"), "nobody else knows it");
+    assert!(case.build().unwrap_err().to_string().contains("spoil"), "only the plugin has this pass");
     case.external = Some(External { program: None, plugins: vec![plugin], arguments: Vec::new() });
     let ir = case.ir();
     assert!(ir.contains("4.200000e+01"), "{ir}");

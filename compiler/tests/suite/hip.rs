@@ -1,7 +1,7 @@
-//! Objects of HIP sources as `mneme-cc` makes them, their section read back.
+//! Tests of `mneme-cc` on HIP sources, which read the section of the objects.
 //!
-//! They need clang 19 and Debian's HIP (`scripts/setup --hip`); where HIP is not installed, the tests say so and pass,
-//! unless `MNEME_TEST_HIP` is set, as continuous integration has it.
+//! They need clang 19 and Debian's HIP (`scripts/setup --hip`). Without HIP they are reported as skipped, or fail if
+//! `MNEME_TEST_HIP` is set, as in continuous integration.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -13,7 +13,7 @@ use mneme_core::image::ir_section::{
 };
 use mneme_core::image::{bundle, code_object, ir_inside};
 
-/// The newest clang that takes Debian 12's HIP, whatever LLVM this is built with, which reads what it writes.
+/// The newest clang that accepts Debian 12's HIP. Every supported LLVM reads its IR.
 const CLANG: &str = "clang++-19";
 const LLVM: u32 = 19;
 
@@ -59,7 +59,7 @@ fn have_hip() -> bool {
     found
 }
 
-/// `mneme-cc` with a compiler and its arguments, which has to succeed.
+/// Runs `mneme-cc` with a compiler and its arguments, which has to succeed.
 #[track_caller]
 fn compile(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mneme-cc"));
@@ -68,7 +68,7 @@ fn compile(folder: &Path, arguments: &[&str]) -> Output {
     output
 }
 
-/// What a user has set would decide in place of what is tested.
+/// Removes the user's settings, which would override those of the test.
 fn run_without_settings(command: &mut Command) -> Output {
     for name in ["HIP_CLANG_PATH", "HIP_DEVICE_LIB_PATH", "HIP_PLATFORM", "ROCM_PATH"] {
         command.env_remove(name);
@@ -85,7 +85,7 @@ fn units(path: &Path) -> Vec<Unit<'static>> {
     ir_section::decode(range.map_or(&[], |range| &bytes[range])).into_iter().map(Unit::into_owned).collect()
 }
 
-/// Kernels of each record, after its architecture.
+/// The kernels of each record, with the record's architecture.
 fn kernels(path: &Path) -> Vec<(String, Vec<String>)> {
     let names = |unit: &Unit<'_>| {
         let kernels = unit.table.symbols.iter().filter(|symbol| symbol.kind == ir_section::SymbolKind::Kernel);
@@ -142,7 +142,7 @@ fn an_object_has_a_record_for_each_architecture() {
             ]
         );
     }
-    // The IR says itself what else the code depends on.
+    // The IR itself contains everything else on which the code depends.
     let unit = units.iter().find(|unit| unit.table.arch == "gfx90a").unwrap();
     let bitcode = unit.bitcode().unwrap();
     let context = inkwell::context::Context::create();
@@ -152,7 +152,7 @@ fn an_object_has_a_record_for_each_architecture() {
     for part in ["\"amdhsa_code_object_version\", i32 500", "-xnack", "@__ocml_sin_f32("] {
         assert!(text.contains(part), "{part}");
     }
-    // What later versions say of an atomic operation stands beside it.
+    // Later versions mark atomic operations individually.
     if mneme_compiler::LLVM_MAJOR <= 19 {
         assert!(text.contains("\"amdgpu-unsafe-fp-atomics\"=\"true\""), "unsafe atomics");
     }
@@ -219,7 +219,7 @@ fn static_hashes_are_the_kernels_own() {
     assert_ne!(hash(SOURCE, "_Z9untouchedPi"), hash(&other, "_Z9untouchedPi"));
 }
 
-/// Two units of a program, the second with a function that kernels of the first call.
+/// Two units of a program. The second has a function that the first one's kernels call.
 const MAIN: &str = "#include <hip/hip_runtime.h>\nextern __device__ int twice(int);\n\
     __global__ void k(int *p) { p[threadIdx.x] = twice(threadIdx.x); }\n\
     int main() { k<<<1, 64>>>(nullptr); return hipDeviceSynchronize(); }\n";
@@ -284,10 +284,10 @@ fn one_command_compiles_and_links_and_leaves_host_files_alone() {
     assert!(first == std::fs::read(folder.path().join("app")).unwrap(), "a build is not reproducible");
 }
 
-/// Our LLVM reads no IR of a newer one.
+/// The newest clang whose IR LLVM 19 can read.
 const NEWEST_CLANG: u32 = 19;
 
-/// The version of the clang that hipcc runs, where there is hipcc.
+/// The version of hipcc's clang, if hipcc is installed.
 fn hipcc_clang() -> Option<u32> {
     let output = Command::new("hipcc").arg("--version").output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -299,13 +299,13 @@ fn single() -> String {
     MAIN.replace("extern __device__ int twice(int);", "static __device__ int twice(int x) { return x; }")
 }
 
-/// What `mneme-cc` says on standard error by itself.
+/// mneme-cc's own messages on standard error.
 fn said(output: &Output) -> Vec<String> {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
     text.lines().filter(|line| line.starts_with("mneme-cc")).map(str::to_owned).collect()
 }
 
-/// The code objects of an image, by their processors.
+/// The code objects of an image, by processor.
 fn code_objects(image: &[u8]) -> Vec<(String, Vec<u8>)> {
     if code_object::is_code_object(image) {
         return vec![(String::new(), image.to_vec())];
@@ -315,7 +315,7 @@ fn code_objects(image: &[u8]) -> Vec<(String, Vec<u8>)> {
     entries.map(|entry| (entry.processor().to_owned(), entry.bytes.to_vec())).collect()
 }
 
-/// What a program loads by itself has its IR, and is what clang makes in all else.
+/// Code that programs load from files has its IR, and otherwise equals clang's.
 #[test]
 fn code_for_the_device_alone_has_its_ir() {
     if !have_hip() {
@@ -355,11 +355,10 @@ fn code_for_the_device_alone_has_its_ir() {
             assert_eq!((kernel.variables.len(), kernel.ambiguous.len()), (2, 0), "{name}");
         }
         if compiler == "hipcc" {
-            // Without mneme-cc it would run another clang.
+            // Without mneme-cc, it would run another clang.
             continue;
         }
-        // The same command, as an id that clang makes up depends on it. Debian's libraries are where clang does not
-        // look.
+        // The same command, because clang derives an id from it. clang does not find Debian's libraries by itself.
         let mut plain = Command::new(compiler);
         plain.args(&line[1..]).env_remove("ROCM_PATH").current_dir(folder.path());
         plain.envs(toolkits::device_libraries(LLVM).map(|folder| ("HIP_DEVICE_LIB_PATH", folder)));
@@ -371,12 +370,12 @@ fn code_for_the_device_alone_has_its_ir() {
         for ((processor, ours), (other, plain)) in ours.iter().zip(&plain) {
             assert_eq!(processor, other, "{name}");
             assert!(code_object::parse(ours) == code_object::parse(plain), "{name}: {processor}");
-            // All that is loaded is in front of the sections that are not.
+            // The sections that are not loaded come after everything that is.
             let ends = |image: &[u8]| {
                 Elf::parse(image).unwrap().program_headers.iter().map(|it| it.p_offset + it.p_filesz).max()
             };
             let end = ends(plain).unwrap() as usize;
-            // The ELF header tells where the section headers are.
+            // The ELF header has the offset of the section headers, so it differs.
             assert!(ends(ours) == ends(plain) && ours[64..end] == plain[64..end], "{name}: what is loaded differs");
         }
     }
@@ -391,7 +390,7 @@ fn code_for_the_device_alone_that_gets_no_ir_is_named() {
     let folder = folder_with(&[("a.hip", &single()), ("a.cu", cuda)]);
     let of_cuda = [CLANG, "--cuda-device-only", "-nocudainc", "-nocudalib", "--offload-arch=sm_70", "-S", "a.cu"];
     let relocatable = [CLANG, "-fgpu-rdc", "--offload-device-only", "--offload-arch=gfx90a", "-c", "a.hip"];
-    let remedy = "its kernels are recorded from IR where MNEME_IR_PATH names a file of it";
+    let remedy = "to record its kernels from IR, name a file with the IR in MNEME_IR_PATH";
     for (arguments, file, reason) in [
         (
             &of_cuda[..],
@@ -406,7 +405,7 @@ fn code_for_the_device_alone_that_gets_no_ir_is_named() {
     assert_eq!(said(&compile(folder.path(), &[&of_cuda[..], &["-fembed-bitcode=all"]].concat())), [""; 0]);
 }
 
-/// It is built as without `mneme-cc`, and told once to have no IR.
+/// The program is built as without `mneme-cc`, with one warning that it gets no IR.
 #[test]
 fn programs_of_a_newer_clang_are_built_without_ir() {
     let Some(version) = hipcc_clang().filter(|version| have_hip() && *version > NEWEST_CLANG) else {
@@ -430,7 +429,7 @@ fn programs_of_a_newer_clang_are_built_without_ir() {
     for file in ["a.o", "program", "relocatable"] {
         assert!(units(&folder.path().join(file)).is_empty(), "{file}");
     }
-    // Another clang than its own is the user's to choose.
+    // The user may choose a clang other than hipcc's.
     let mut command = Command::new(env!("CARGO_BIN_EXE_mneme-cc"));
     command.args(["hipcc", "--offload-arch=gfx942", "-c", "a.cpp"]).current_dir(folder.path());
     if Path::new("/usr/lib/llvm-19/lib/clang/19/amdgcn/bitcode/ocml.bc").is_file() {
@@ -439,7 +438,7 @@ fn programs_of_a_newer_clang_are_built_without_ir() {
     }
 }
 
-/// A stand-in for hipcc that says that its clang is newer than ours.
+/// A stand-in for hipcc that reports a clang newer than LLVM 19.
 #[test]
 fn a_newer_clang_is_left_to_hipcc() {
     if !have_hip() {

@@ -1,6 +1,6 @@
-//! Tests of lifting what nvcc makes of the end-to-end suite's programs.
+//! Tests that lift nvcc's PTX of the end-to-end suite's programs.
 //!
-//! They need the nvcc of `scripts/setup` (`.deps/nvcc`). A few programs are lifted; `MNEME_LIFT_ALL=1` lifts all.
+//! They need the nvcc of `scripts/setup` (`.deps/nvcc`). They lift a few programs, or all with `MNEME_LIFT_ALL=1`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -32,7 +32,7 @@ fn built(text: &str, kernel: &str, configuration: &Configuration) -> Result<Arti
     build(&BuildRequest::new(InputCode::Ptx(text), kernel, &target, configuration))
 }
 
-/// The PTX of programs, by name; nothing where there is no nvcc, or `MNEME_TEST_NVCC` is `none`.
+/// The PTX of programs by name; empty without nvcc, or if `MNEME_TEST_NVCC` is `none`.
 fn programs() -> Vec<(String, String)> {
     let nvcc = root().join(".deps/nvcc/bin/nvcc");
     if !nvcc.is_file() || std::env::var_os("MNEME_TEST_NVCC").is_some_and(|wanted| wanted == "none") {
@@ -54,7 +54,7 @@ fn programs() -> Vec<(String, String)> {
         let mut command = Command::new(&nvcc);
         command.args(["-ptx", "-arch=sm_90", "-O3", "-std=c++17", "-I"]).arg(&folder).arg("-o").arg(output.path());
         let said = command.arg(&source).output().unwrap();
-        // Some programs are clang's alone.
+        // nvcc cannot compile some programs.
         let text = said.status.success().then(|| std::fs::read_to_string(output.path()).unwrap());
         assert!(all || text.is_some(), "{}", String::from_utf8_lossy(&said.stderr));
         Some((name, text?))
@@ -174,6 +174,6 @@ fn large_kernels_lift_quickly() {
         artifact.times.read * 1e3,
         artifact.times.specialise * 1e3
     );
-    // On a machine that does other things too.
+    // The limit allows for a machine that is busy.
     assert!(emitted.as_secs_f64() < 1.0, "{emitted:?}");
 }

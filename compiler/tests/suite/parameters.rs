@@ -1,6 +1,6 @@
 //! Tests of kernels with random parameter lists.
 //!
-//! What is recorded of a list is what the code of every target takes. They need clang 19.
+//! The code for every target has to use the recorded layout. The tests need clang 19.
 
 use std::fmt::Write as _;
 use std::process::Command;
@@ -21,7 +21,7 @@ use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 
 const SCALARS: [&str; 9] =
     ["char", "short", "int", "long long", "float", "double", "bool", "double *", "const unsigned *"];
-/// Of clang's vectors, as those of three elements take the room of four.
+/// clang's vectors. Those of three elements take the space of four.
 const VECTORS: [(&str, &str, u32); 5] = [
     ("float2", "float", 2),
     ("float3", "float", 3),
@@ -31,7 +31,7 @@ const VECTORS: [(&str, &str, u32); 5] = [
 ];
 const LARGEST: u32 = 4096;
 
-/// A member or a parameter: type and count of an array.
+/// A member or a parameter: type and array length.
 fn simple() -> impl Strategy<Value = String> {
     prop_oneof![
         3 => select(&SCALARS[..]).prop_map(str::to_owned),
@@ -39,13 +39,13 @@ fn simple() -> impl Strategy<Value = String> {
     ]
 }
 
-/// A structure: alignment, and members with their counts.
+/// A structure: alignment, and members with their array lengths.
 fn structure() -> impl Strategy<Value = (u32, Vec<(String, u32)>)> {
     let count = prop_oneof![3 => Just(1u32), 2 => 2u32..9, 1 => 10u32..400];
     ((0u32..7).prop_map(|power| 1 << power), prop::collection::vec((simple(), count), 1..5))
 }
 
-/// A parameter: something simple, or one of the structures.
+/// A parameter: a simple type, or one of the structures.
 fn parameter() -> impl Strategy<Value = Result<String, prop::sample::Index>> {
     prop_oneof![3 => simple().prop_map(Ok), 2 => any::<prop::sample::Index>().prop_map(Err)]
 }
@@ -59,12 +59,12 @@ fn source(runner: &mut TestRunner, kernels: usize) -> String {
     }
     text += "DEVICE unsigned sum(const void *p, unsigned n) { unsigned s = 0; for (unsigned i = 0; i < n; ++i) s = s * 31 + \
              ((const unsigned char *)p)[i]; return s; }\n";
-    // Of a limit of 4 KiB for the whole list, padding included.
+    // The whole list may have at most 4 KiB, including padding.
     text += "template <class... T> constexpr bool fits() { return (0 + ... + (sizeof(T) + 64)) <= 4096; }\n";
     let structures = 8;
     for index in 0..structures {
         let (alignment, members) = structure().new_tree(runner).unwrap().current();
-        // A member's own alignment may be larger; a structure of the least alignment is one with nothing said.
+        // A member's own alignment may be larger. The least alignment needs no attribute.
         let attribute = if alignment == 1 { String::new() } else { format!("__attribute__((aligned({alignment}))) ") };
         write!(text, "struct {attribute}S{index} {{").unwrap();
         for (number, (kind, count)) in members.iter().enumerate() {
@@ -81,7 +81,7 @@ fn source(runner: &mut TestRunner, kernels: usize) -> String {
             .iter()
             .map(|it| it.as_ref().map_or_else(|index| format!("S{}", index.index(structures)), Clone::clone))
             .collect();
-        // Where all together are too large, each large one becomes a number.
+        // If the list is too large, each large parameter becomes a number.
         for (index, kind) in types.iter().enumerate() {
             writeln!(
                 text,
@@ -171,7 +171,7 @@ fn the_code_takes_the_recorded_arguments() {
                 .collect();
             let target = |variant: usize| match variant {
                 0 => Target::Cpu { arch: "sm_90".into() },
-                // Their parameters begin at other places of constant memory.
+                // Parameters begin at another address in constant memory.
                 1 => Target::Nvptx { arch: "sm_80".into() },
                 _ => Target::Nvptx { arch: "sm_90".into() },
             };
@@ -189,7 +189,7 @@ fn the_code_takes_the_recorded_arguments() {
                     .unwrap_or_else(|error| panic!("{} of round {round}: {error}\n{source}", kernel.name));
                 if variant == 3 {
                     let folded = artifact.log.iter().filter(|line| line.contains("is folded")).count();
-                    // Structures with many pointers are left alone, and vectors.
+                    // Structures with many pointers are not folded, nor are vectors.
                     let scalars = ["i32", "i64", "float", "double"];
                     let scalars = recorded.iter().filter(|layout| scalars.contains(&&*layout.kind)).count();
                     assert!(folded >= scalars, "{:?}\n{:?}\n{source}", artifact.log, kernel.arguments);
@@ -216,7 +216,7 @@ fn the_code_takes_the_recorded_arguments() {
     assert!(aligned > 0, "no list has a parameter that lies elsewhere than in C");
 }
 
-/// Of parameters, bytes.
+/// The sizes of parameters in bytes.
 fn sizes(parameters: &[(u32, u32)]) -> Vec<u32> {
     parameters.iter().map(|(_, size)| *size).collect()
 }

@@ -1,6 +1,6 @@
-//! Tests of what preparation does to the IR.
+//! Tests of the changes that preparation makes to the IR.
 //!
-//! They read it off the IR that a build returns and the PTX it makes.
+//! They examine the IR that a build returns, and its PTX.
 
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
@@ -161,8 +161,8 @@ fn scalar_arguments_are_folded_and_the_signature_stays() {
     assert!(ir.contains("ptr %out\n") || ir.contains("ptr %out,"), "pointers are not folded: {ir}");
 }
 
-/// What stands in for an aggregate is aligned as the aggregate is, whatever that is, and nothing in it is taken to be
-/// aligned better than it is.
+/// The replacement of an aggregate has the aggregate's alignment, whatever it is, and no access in it assumes a larger
+/// one.
 #[test]
 fn aggregates_keep_their_alignment() {
     for alignment in (0..=8).map(|shift| 1u64 << shift) {
@@ -207,7 +207,7 @@ define void @kernel(ptr %out, ptr byval({ty}) align {alignment} %whole) {{
             assert!(!made.is_empty() && made.iter().all(|made| *made == alignment), "{alignment} {ty}: {ir}");
             let passed = of("load ptr, ptr %");
             assert_eq!(passed.is_empty(), ty == "%One", "{ir}");
-            // The first pointer is behind the first part.
+            // The first pointer comes after the first part.
             let least = alignment.min(one & one.wrapping_neg());
             assert!(passed.first().is_none_or(|aligned| *aligned <= least), "{alignment} {ty}: {ir}");
         }
@@ -252,7 +252,7 @@ fn device_variables_are_where_they_were_and_constants_keep_their_name() {
     assert!(ptx.contains(".visible .const .align 4 .b8 weights"), "a host finds it by name");
     let addresses = [0x7f00_1000u64, 0x7f00_2000].map(|address| format!(", {address};"));
     assert!(addresses.iter().all(|address| ptx.contains(address)) && !ptx.contains("counter"), "{ptx}");
-    // A variable that holds the address of another one.
+    // A variable that contains the address of another one.
     case.variables.remove(1);
     let ptx = case.build().unwrap().ptx.unwrap();
     assert!(ptx.contains(&format!("{}", 0x7f00_1000u64)), "{ptx}");

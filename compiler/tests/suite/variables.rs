@@ -1,4 +1,4 @@
-//! Tests of recorded variables: what passes may conclude of them, and what stands in the code for them.
+//! Tests of recorded variables: what passes may assume about them, and what replaces them in the code.
 
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
@@ -70,7 +70,7 @@ declare float @llvm.vector.reduce.fadd.v4f32(float, <4 x float>)
 !1 = !{ptr @reader, !"kernel", i32 1}
 "#;
 
-/// Where each variable was, and its bytes.
+/// The address and size of each variable.
 const VARIABLES: [(&str, u64, u64); 6] = [
     ("log", 0x7f00_1000, 4),
     ("once", 0x7f00_1010, 4),
@@ -81,7 +81,7 @@ const VARIABLES: [(&str, u64, u64); 6] = [
 ];
 
 struct Case {
-    /// What the pruned kernel does besides.
+    /// Code of the kernel that is pruned.
     other: &'static str,
     passes: &'static str,
     variables: Vec<RecordedVariable>,
@@ -147,7 +147,7 @@ fn accesses<'t>(ir: &'t str, name: &str) -> Vec<&'t str> {
     ir.lines().filter(|line| line.contains(&pointer)).collect()
 }
 
-/// Whether the loop of the kernel reads the variable in each round.
+/// Whether the kernel's loop reads the variable in each iteration.
 fn reads_in_the_loop(ir: &str) -> bool {
     let body = ir.split("\nloop:").nth(1).unwrap().split("\nend:").next().unwrap();
     !accesses(body, "gain").is_empty()
@@ -177,7 +177,7 @@ fn what_other_code_may_read_is_written_and_what_it_may_write_is_read() {
 fn who_else_knows_a_private_variable_is_seen_before_other_code_is_pruned() {
     const PASSES: &str = "function(simplifycfg),require<globals-aa>,function(loop-mssa(licm))";
     let ir = Case::new(PASSES).ir();
-    assert!(!reads_in_the_loop(&ir), "nobody has its address: {ir}");
+    assert!(!reads_in_the_loop(&ir), "its address is unknown elsewhere: {ir}");
     for other in [
         "store ptr addrspace(1) @gain, ptr %out",
         "%a = addrspacecast ptr addrspace(1) @gain to ptr\n call void @helper(ptr %a)",
@@ -191,18 +191,18 @@ fn who_else_knows_a_private_variable_is_seen_before_other_code_is_pruned() {
         assert!(reads_in_the_loop(&ir), "{other}, read before: {ir}");
     }
     let case = Case { other: "store float 1.0, ptr addrspace(1) @gain", ..Case::new(PASSES) };
-    assert!(!reads_in_the_loop(&case.ir()), "it is written there, and by no pointer: {}", case.ir());
+    assert!(!reads_in_the_loop(&case.ir()), "only direct stores write it, and none is in the loop: {}", case.ir());
 }
 
 #[test]
 fn initial_values_count_where_the_program_was_compiled_from_the_ir() {
     let ir = Case::new("default<O3>").ir();
     assert!(ir.contains("shl i32 %n, 3") && !ir.contains("@shift"), "{ir}");
-    // Of another compiler's program nothing is known.
+    // For a program of another compiler, no assumptions hold.
     let case = Case { application: None, ..Case::new("default<O3>") };
     let ir = case.ir();
     assert!(ir.contains("@shift = ") && ir.contains("shl i32 %n, %by"), "{ir}");
-    // Passes that leave a private constant leave it to be found by name.
+    // Passes that keep a private constant keep it under its name.
     let ir = Case::new("").ir();
     assert!(ir.contains("@shift = dso_local addrspace(4) global"), "{ir}");
 }
@@ -227,7 +227,7 @@ fn a_variable_that_another_compiler_has_shrunk_is_not_overrun() {
         error.is_usage() && text.contains("the variable once has 4 bytes in this code, and 1 were recorded"),
         "{text}"
     );
-    // The passes that made it so do so again.
+    // The passes of the application change it in the same way again.
     case.passes = "default<O3>";
     let ir = case.ir();
     assert!(accesses(&ir, "once").iter().any(|line| line.contains("load i8") || line.contains("load i1")), "{ir}");

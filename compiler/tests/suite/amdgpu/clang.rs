@@ -1,4 +1,4 @@
-//! HIP programs as clang compiles them: to IR as it is recorded, and to code objects.
+//! HIP programs compiled by clang: to IR as it is recorded, and to code objects.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +10,7 @@ use mneme_core::configuration::Configuration;
 use mneme_core::image::code_object::{self, AmdKernel, CodeObject};
 use mneme_core::launch::Dim3;
 
-/// Where device libraries that this clang reads are: Debian 12's, those of ROCm's own packages, those that are built
+/// The folders of device libraries that this clang can read: Debian 12's, those of ROCm's own packages, and those built
 /// for this clang or for clang 17.
 const LIBRARIES: [&str; 4] = [
     "lib/x86_64-linux-gnu/amdgcn/bitcode",
@@ -19,7 +19,7 @@ const LIBRARIES: [&str; 4] = [
     "lib/llvm-17/lib/clang/17/amdgcn/bitcode",
 ];
 
-/// The ROCm that programs are compiled with.
+/// The ROCm with which programs are compiled.
 fn rocm() -> PathBuf {
     std::env::var_os("MNEME_TEST_ROCM").map_or("/usr".into(), PathBuf::from)
 }
@@ -29,8 +29,8 @@ fn library(name: &str) -> Option<PathBuf> {
     LIBRARIES.iter().map(|folder| rocm().join(folder).join(name)).find(|path| path.is_file())
 }
 
-/// Whether there are device libraries. Says on standard output that the calling test is skipped otherwise; with
-/// `MNEME_TEST_HIP` set there have to be.
+/// Whether device libraries are installed. If not, it reports the calling test as skipped, or fails if `MNEME_TEST_HIP`
+/// is set.
 pub fn have_rocm() -> bool {
     let found = library("ocml.bc").is_some();
     assert!(found || std::env::var_os("MNEME_TEST_HIP").is_none(), "HIP is not installed: scripts/setup --hip");
@@ -47,20 +47,20 @@ pub fn rocm_options() -> [String; 2] {
     [format!("--rocm-path={}", rocm().display()), format!("--rocm-device-lib-path={}", folder.display())]
 }
 
-/// clang's options for HIP's older headers, which ask for what clang 22 no longer tells.
+/// clang's options for HIP's older headers, which use a macro that clang 22 no longer defines.
 fn wavefront() -> [String; 2] {
     ["-include".into(), concat!(env!("CARGO_MANIFEST_DIR"), "/tests/suite/amdgpu/wavefront.h").into()]
 }
 
 /// clang's options that link what the device libraries of HIP 5.2 need and clang 22 leaves out: fences, and whether
-/// numbers that are nearly zero are zero. For older ones, which have linked both, they do nothing.
+/// denormals are flushed. With older clangs, which link both, they have no effect.
 fn older_libraries() -> Vec<String> {
     let libraries = ["hip.bc", "oclc_daz_opt_off.bc"].into_iter().filter_map(library);
     let words = libraries.map(|path| ["-mlink-builtin-bitcode".to_owned(), path.to_string_lossy().into_owned()]);
     words.flatten().flat_map(|word| ["-Xclang".to_owned(), word]).collect()
 }
 
-/// Whether the device libraries know a processor. Says on standard output that the calling test is skipped otherwise.
+/// Whether the device libraries know a processor. If not, it reports the calling test as skipped.
 pub fn is_known(arch: &str) -> bool {
     let name = format!("oclc_isa_version_{}.bc", arch.trim_start_matches("gfx"));
     let known = library(&name).is_some();
@@ -70,12 +70,12 @@ pub fn is_known(arch: &str) -> bool {
     known
 }
 
-/// The versions of code objects that the device libraries know.
+/// The versions of code objects that the device libraries support.
 pub fn versions() -> impl Iterator<Item = u32> {
     [4, 5, 6].into_iter().filter(|version| library(&format!("oclc_abi_version_{version}00.bc")).is_some())
 }
 
-/// A program, what it is compiled for, and how.
+/// A program, its architecture, and its options.
 #[derive(Clone, Copy, Debug)]
 pub struct Program<'a> {
     pub file: &'a str,
@@ -85,17 +85,17 @@ pub struct Program<'a> {
 }
 
 impl Program<'_> {
-    /// IR as the front end writes it.
+    /// The IR that the front end writes.
     pub fn ir(self) -> Vec<u8> {
         self.compile("bc", &["-emit-llvm", "-Xclang", "-disable-llvm-passes", "-fno-discard-value-names"])
     }
 
-    /// The same without names of values, which code objects of recorded IR tell of arguments.
+    /// The same without names of values. Code objects built from recorded IR contain the names of arguments.
     pub fn nameless_ir(self) -> Vec<u8> {
         self.compile("bc", &["-emit-llvm", "-Xclang", "-disable-llvm-passes"])
     }
 
-    /// IR as clang's own passes leave it, as text.
+    /// The IR after clang's own passes, as text.
     pub fn optimised_ir(self) -> String {
         String::from_utf8(self.compile("ll", &["-emit-llvm", "-S", "-fno-discard-value-names"])).unwrap()
     }
@@ -106,7 +106,7 @@ impl Program<'_> {
     }
 
     fn compile(self, extension: &str, words: &[&str]) -> Vec<u8> {
-        // Files are named for what is in them; two tests may want the same.
+        // Unique names, because two tests may compile the same program.
         static ONE: Mutex<u32> = Mutex::new(0);
         let number = {
             let mut number = ONE.lock().unwrap();
@@ -138,7 +138,7 @@ impl Program<'_> {
     }
 }
 
-/// The object that `mneme-cc clang++-NN` makes of a program of `tests/apps`.
+/// The object that `mneme-cc clang++-NN` makes from a program of `tests/apps`.
 pub fn compiled(application: &str, archs: &[&str]) -> Vec<u8> {
     let apps = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/apps");
     let folder = tempfile::tempdir().unwrap();
@@ -156,7 +156,7 @@ pub fn compiled(application: &str, archs: &[&str]) -> Vec<u8> {
         .args(rocm_options())
         .args(wavefront())
         .args(older_libraries())
-        // The newest that Debian 12's device libraries know.
+        // The newest version that Debian 12's device libraries know.
         .arg("-mcode-object-version=5")
         .args(archs.iter().map(|arch| format!("--offload-arch={arch}")))
         .arg("-include")
@@ -187,7 +187,7 @@ pub fn build_for(
     build(&BuildRequest::new(InputCode::Ir(ir), kernel, &target, configuration))
 }
 
-/// What the code object says of the kernel.
+/// The metadata of a kernel in a code object.
 pub fn kernel_of(image: &[u8], kernel: &str) -> (CodeObject, AmdKernel) {
     let object = code_object::parse(image).expect("it is a code object");
     let found = object.kernels.iter().find(|found| found.name == kernel).expect("it has the kernel").clone();

@@ -1,6 +1,6 @@
-//! The application's own code: metadata and machine code are clang's.
+//! Tests that the application's own code has the metadata and machine code of clang.
 //!
-//! A few applications are looked at; all under `MNEME_TEST_FIDELITY=all`.
+//! They check a few applications, or all with `MNEME_TEST_FIDELITY=all`.
 
 use mneme_builds::progress::Stage;
 use mneme_builds::{Keep, Target};
@@ -14,14 +14,14 @@ use mneme_core::recording::manifest::RecordedVariable;
 
 use super::clang::{Program, build_for, compiled, have_rocm, is_known, kernel_of, usual, versions};
 
-/// Names of arguments are kept in recorded IR alone.
+/// Removes the names of arguments, which only recorded IR keeps.
 fn nameless(kernel: &AmdKernel) -> AmdKernel {
     let mut kernel = kernel.clone();
     kernel.arguments.iter_mut().for_each(|argument| argument.name.clear());
     kernel
 }
 
-/// What of it has to do with registers, which depend on what else is in the program.
+/// Removes the register counts, which depend on the rest of the program.
 fn without_resources(kernel: &AmdKernel) -> AmdKernel {
     let none = AmdKernel::default();
     AmdKernel {
@@ -34,7 +34,7 @@ fn without_resources(kernel: &AmdKernel) -> AmdKernel {
     }
 }
 
-/// A function that several call is a call in the whole program; where one caller is left it is part of that.
+/// In this program, a function with several callers is called. With only one caller left, it is inlined.
 const SHARES_FUNCTIONS: &str = "says";
 
 fn compare(program: Program<'_>) {
@@ -54,8 +54,7 @@ fn compare(program: Program<'_>) {
         }
         assert_eq!(ours.kernels.len(), 1, "{what}: the others are pruned");
     }
-    // With everything that is in the program, instructions are clang's to the byte. Names would move what they refer
-    // to.
+    // With the whole program, the instructions are clang's to the byte. Names would move the data that they refer to.
     let ir = program.nameless_ir();
     let whole = Configuration { prune: false, ..usual() };
     let artifact = build_for(&[&ir], &theirs.kernels[0].name, program.arch, &whole).unwrap();
@@ -65,7 +64,7 @@ fn compare(program: Program<'_>) {
         assert_eq!(*ours, theirs, "{program:?}");
     }
     assert_eq!(ours.kernels.len(), theirs.kernels.len(), "{program:?}");
-    // Code that refers to variables has their distance in it, which depends on what else is in the object.
+    // Code that refers to variables contains their distance, which depends on the rest of the object.
     if program.file == "bare.hip" {
         assert!(elf::section(&artifact.image, ".text") == elf::section(&image, ".text"), "{program:?}");
     }
@@ -93,7 +92,7 @@ fn gfx90a_is_clangs() {
     from_source("gfx90a");
 }
 
-// Later versions have it no more.
+// Later versions dropped it.
 #[cfg(any(feature = "llvm19", feature = "llvm20"))]
 #[test]
 fn gfx940_is_clangs() {
@@ -105,7 +104,7 @@ fn gfx1030_is_clangs() {
     from_source("gfx1030");
 }
 
-/// Debian 12's device libraries do not know them.
+/// Processors that Debian 12's device libraries do not know.
 const NEWER: [&str; 3] = ["gfx942", "gfx1100", "gfx1201"];
 
 #[test]
@@ -122,7 +121,7 @@ fn newer_processors_are_clangs_without_device_libraries() {
     }
 }
 
-/// Programs of `tests/apps` whose objects `mneme-cc` makes: clang's code objects are in them, and the IR.
+/// Objects that `mneme-cc` makes from programs of `tests/apps`. They contain clang's code objects and the IR.
 #[test]
 fn kernels_of_the_applications_are_clangs() {
     if !have_rocm() {
@@ -152,7 +151,7 @@ fn kernels_of_the_applications_are_clangs() {
     }
 }
 
-/// How many of them are compiled unless `MNEME_TEST_FIDELITY` is `all`.
+/// The number of applications to compile, unless `MNEME_TEST_FIDELITY` is `all`.
 const A_FEW: usize = 4;
 const APPLICATIONS: &[&str] = &[
     "hip/shared.hip",
@@ -198,7 +197,7 @@ fn features_and_sizes_of_waves_come_from_the_ir() {
     assert_eq!(kernel.wavefront_size, 64);
 }
 
-/// The definition of a kernel in text of a module, without metadata, attributes and names of values.
+/// The definition of a kernel in a module's text, without metadata, attributes and names of values.
 fn definition(ir: &str, kernel: &str) -> String {
     let start = ir.find(&format!("@{kernel}(")).expect("it is there");
     let text = ir[start..].split("\n}").next().unwrap().lines().map(|line| {

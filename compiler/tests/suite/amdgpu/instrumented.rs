@@ -1,4 +1,4 @@
-//! Tests of instrumented kernels: what is inserted is code that AMD's GPUs have.
+//! Tests that instrumentation inserts only code that AMD GPUs support.
 
 use inkwell::context::Context;
 use inkwell::passes::PassBuilderOptions;
@@ -13,7 +13,7 @@ use mneme_compiler::{BuildRequest, InputCode, build, prepare};
 
 use super::clang::{Program, have_rocm, usual};
 
-/// The kernel as assembly for the processor that its IR is for.
+/// The kernel's assembly for the processor of its IR.
 fn assembled(ir: &[u8], arch: &str, kernel: &str, instrument: Instrument, passes: &str) -> String {
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
@@ -48,7 +48,8 @@ fn instrumented_kernels_are_code_for_amd_s_gpus() {
                 for passes in ["default<O0>", "default<O3>"] {
                     let text = assembled(&ir, arch, &kernel, instrument, passes);
                     assert!(text.contains(&format!(".amdhsa_kernel {kernel}\n")), "{arch} {kernel} {passes}");
-                    // What is elsewhere, or may be: our functions are not, the variable is for the driver to find.
+                    // A reference that may lead outside the object. Mneme's functions must not be outside; the driver
+                    // finds the variable.
                     let elsewhere = |line: &&str| {
                         line.contains("@gotpcrel32") && line.contains("__mneme_") && !line.contains(layout::STATE)
                     };
@@ -59,7 +60,7 @@ fn instrumented_kernels_are_code_for_amd_s_gpus() {
     }
 }
 
-/// None was at hand to run them on.
+/// Refused, because no GPU was available to run instrumented code on.
 #[test]
 fn a_gpu_of_amd_s_is_not_given_instrumented_code_yet() {
     if !have_rocm() {

@@ -1,7 +1,7 @@
-//! Tests of code objects for AMD's GPUs: what they say of kernels is what clang's say.
+//! Tests that code objects for AMD GPUs describe kernels like clang's.
 //!
-//! HIP programs are compiled from source with the installed device libraries; they need clang 19 and Debian's
-//! `rocm-device-libs` and `libamdhip64-dev`, or the ROCm that `MNEME_TEST_ROCM` names.
+//! HIP programs are compiled from source with the installed device libraries. The tests need clang 19 and Debian's
+//! `rocm-device-libs` and `libamdhip64-dev`, or the ROCm in `MNEME_TEST_ROCM`.
 
 mod clang;
 mod fidelity;

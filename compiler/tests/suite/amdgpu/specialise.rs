@@ -31,7 +31,7 @@ fn built(
     (artifact.ir.unwrap(), found, artifact.log)
 }
 
-/// The definition of a kernel in text of a module.
+/// The definition of a kernel in a module's text.
 fn body<'t>(ir: &'t str, kernel: &str) -> &'t str {
     let start = ir.find(&format!("void @{kernel}(")).expect("it is there");
     ir[start..].split("\n}").next().unwrap()
@@ -84,7 +84,7 @@ fn aggregates_lose_their_numbers_and_keep_their_pointers() {
     let configuration = Configuration { specialize: Specialize::All, ..usual() };
     let (ir, kernel, _) = built(&ir, "by_value", &configuration, recorded);
     let body = body(&ir, "by_value");
-    // 4.25 + 11 for the last store; 3 for the step; the pointers are still read.
+    // 4.25 + 11 for the last store, and 3 for the step. The pointers are still read.
     assert!(body.contains("1.525000e+01"), "{body}");
     assert!(body.contains("mul") && body.contains(", 3\n"), "{body}");
     assert!(body.contains("extractvalue") || body.contains("load ptr"), "{body}");
@@ -128,7 +128,7 @@ fn bounds_are_the_blocks_and_change_registers() {
     assert_eq!(of(&usual()).max_workgroup_size, 128, "the source's");
     assert_eq!(of(&bound(None, 0)).max_workgroup_size, 256, "the block's");
     assert_eq!(of(&bound(Some(512), 0)).max_workgroup_size, 512);
-    // Eight blocks of four waves on four units are eight waves on each, of which each has 64 registers.
+    // Eight blocks of four waves on four units are eight waves on each unit, each with 64 registers.
     let crowded = of(&bound(Some(256), 8));
     assert!(crowded.vgprs <= 64, "{crowded:?}");
 }

@@ -1,4 +1,4 @@
-// HIP before 6.4 asks clang how many lanes a wave has; clang 22 no longer tells.
+// HIP before 6.4 expects clang to define the number of lanes per wave. clang 22 no longer does.
 #pragma once
 #if !defined(__AMDGCN_WAVEFRONT_SIZE)
 #if defined(__GFX10__) || defined(__GFX11__) || defined(__GFX12__)
