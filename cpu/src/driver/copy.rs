@@ -56,7 +56,7 @@ fn submit(place: &Place, task: Task, then: Then) -> StatusResult {
     if then == Then::Waits {
         lanes::wait(moment.as_slice())?;
     }
-    // A wait that is a property of the memory does not report faults of earlier kernels.
+    // A call without any wait does not report the faults of kernels that ended before it.
     if moment.is_some() && then == Then::Waits { context::fault() } else { Ok(()) }
 }
 

@@ -81,7 +81,7 @@ fn read_mode(format: TexelFormat, flags: u32) -> Result<ReadMode, Status> {
     if flags & texture_flag::SRGB != 0 {
         // A texel that is not a colour is the same in every colour space.
         if (format.kind, format.bytes) != (NumberKind::Unsigned, 1) || flags & texture_flag::READ_AS_INTEGER != 0 {
-            return Err(refuse("textures of sRGB that are not of unsigned bytes read as floats are"));
+            return Err(refuse("sRGB textures other than unsigned bytes read as floats are"));
         }
         return Ok(ReadMode::Srgb);
     }
@@ -118,7 +118,7 @@ fn sampler_of(what: &TextureDescription, resource: &Resource, texels: &TexelMemo
         return Err(refuse("linear filters across the edges of a cube are"));
     }
     if !has_floats && what.border.iter().any(|number| *number != 0.0) {
-        return Err(refuse("borders of integers that are not 0 are"));
+        return Err(refuse("integer borders other than 0 are"));
     }
     let sampler = Sampler { modes, linear, normalized, border: what.border.map(f32::to_bits) };
     Ok(Texture { texels: texels.clone(), sampler, read })
@@ -139,7 +139,7 @@ pub fn create(
     context::usable()?;
     let (resource, what) = (resource.get()?, texture.get()?);
     if !view.is_null() {
-        return Err(refuse("views of resources, which read them in another format, are"));
+        return Err(refuse("resource views in another format are"));
     }
     let texels = texels_of(&resource)?;
     let texture = sampler_of(&what, &resource, &texels)?;

@@ -57,9 +57,9 @@ impl KernelFault {
                 format!("needs more than the {} KiB that the CPU device has for local memory and calls", size >> 10)
             }
             KernelFault::Deadlock(what) => format!("hangs: {what}"),
-            KernelFault::NoStack(error) => format!("found no memory for its threads' stacks ({error})"),
+            KernelFault::NoStack(error) => format!("could not get memory for its threads' stacks ({error})"),
             KernelFault::TimeLimit(seconds) => format!(
-                "was stopped after the {seconds} s that a launch may take, as if it hung (MNEME_CPU_TIME_LIMIT sets the limit in seconds, 0 for none)"
+                "was stopped after {seconds} s, the time limit of a launch (MNEME_CPU_TIME_LIMIT sets it in seconds, 0 for none)"
             ),
             KernelFault::Internal => "ran into an error of the CPU device".into(),
         })

@@ -126,11 +126,14 @@ fn place(
         _ => {
             let [x, row, slice] = asked;
             let of = format!("surface of {width} bytes, {rows} rows and {slices} slices");
-            return Err(KernelFault::Image(format!("reached byte {x}, row {row}, slice {slice} of a {of}")));
+            return Err(KernelFault::Image(format!("accessed byte {x}, row {row}, slice {slice} of a {of}")));
         }
     };
     if at[0] % i64::from(bytes) != 0 {
-        return Err(KernelFault::Image(format!("reached {bytes} bytes at byte {} of a surface, unaligned", at[0])));
+        return Err(KernelFault::Image(format!(
+            "accessed {bytes} bytes at byte {} of a surface, which is not aligned",
+            at[0]
+        )));
     }
     Ok(Some(texels.address(at[0] as u64, at[1] as u32, at[2] as u32)))
 }
@@ -252,7 +255,7 @@ mod tests {
         assert_eq!(at(1, 2, Boundary::Zero, [0, 4, 0, 0]), Ok(None));
         assert_eq!(at(1, 4, Boundary::Zero, [0, 2, 0, 0]), Ok(None));
         let trapped = at(1, 2, Boundary::Trap, [0, 0, 3, 0]).unwrap_err();
-        let sentence = "reached byte 0, row 3, slice 0 of a surface of 4 bytes, 3 rows and 2 slices";
+        let sentence = "accessed byte 0, row 3, slice 0 of a surface of 4 bytes, 3 rows and 2 slices";
         assert_eq!(trapped, KernelFault::Image(sentence.into()));
         assert!(at(1, 2, Boundary::Clamp, [0, 1, 0, 0]).is_err(), "unaligned");
         assert!(at(1, 8, Boundary::Clamp, [0, 0, 0, 0]).is_err(), "wider than a row");
