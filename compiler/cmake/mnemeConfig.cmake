@@ -1,4 +1,4 @@
-# add_mneme(<target>...): makes the kernels of a target recordable, by putting Mneme's compiler launcher in front of its compilers.
+# add_mneme(<target>...): makes the kernels of a target recordable, by putting Mneme's launcher in front of its compilers.
 #
 #     find_package(mneme REQUIRED)
 #     add_executable(app app.cu)
@@ -20,7 +20,7 @@ if(NOT MNEME_COMPILER_LAUNCHER)
   return()
 endif()
 
-# Sets <result> to TRUE where a command line starts or continues with a program of Mneme's.
+# Sets <result> to TRUE if a command line starts or continues with a program of Mneme.
 function(_mneme_has_launcher result)
   set(${result} FALSE PARENT_SCOPE)
   foreach(part IN LISTS ARGN)
@@ -45,7 +45,7 @@ function(add_mneme)
       if(NOT launcher)
         set(launcher "")
       endif()
-      # A launcher is for the compilation only once: not where the compiler is Mneme's wrapper, not where it is set already.
+      # One launcher per compilation: none if the compiler is Mneme's wrapper, or if the launcher is already set.
       _mneme_has_launcher(present ${launcher} "${CMAKE_${language}_COMPILER}")
       if(NOT present)
         set_property(TARGET "${target}" PROPERTY ${language}_COMPILER_LAUNCHER "${MNEME_COMPILER_LAUNCHER}" ${launcher})
@@ -54,7 +54,7 @@ function(add_mneme)
   endforeach()
 endfunction()
 
-# mneme::mnemert, and mnemert for short: the headers of the annotations. There is nothing to link.
+# mneme::mnemert, or mnemert for short: the headers of the annotations. It has no library.
 if(NOT TARGET mneme::mnemert)
   add_library(mneme::mnemert INTERFACE IMPORTED GLOBAL)
   foreach(include IN ITEMS "${CMAKE_CURRENT_LIST_DIR}/../../../include" "${CMAKE_CURRENT_LIST_DIR}/../../include")

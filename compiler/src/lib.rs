@@ -423,7 +423,7 @@ fn refuse_foreign_fields(request: &BuildRequest<'_>) -> Result<(), BuildError> {
             let device = request.target.arch();
             let remedy = if request.instrument.is_some() { "use --device cpu for it" } else { "leave it out" };
             return Err(BuildError::Configuration {
-                message: format!("{field} is not there for AMD GPUs, and the device is {device}; {remedy}"),
+                message: format!("{field} is not available for AMD GPUs, and the device is {device}; {remedy}"),
             });
         }
     }

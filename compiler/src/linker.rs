@@ -43,7 +43,7 @@ pub fn link(object: &[u8]) -> Result<Vec<u8>, BuildError> {
     match code {
         Ok(Ok(code)) if !code.is_empty() => Ok(code),
         Ok(Err(error)) => Err(failed(format!("the code object cannot be read: {error}"))),
-        _ => Err(failed("the linker wrote nothing".into())),
+        _ => Err(failed("the linker wrote no code object".into())),
     }
 }
 

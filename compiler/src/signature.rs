@@ -10,11 +10,11 @@ use crate::error::BuildError;
 pub fn check(kernel: &str, recorded: &[ArgumentLayout], found: &[u32]) -> Result<(), BuildError> {
     let refused = |difference: String| Err(BuildError::Signature { kernel: kernel.to_owned(), difference });
     if recorded.len() != found.len() {
-        return refused(format!("it has {} parameters, recorded were {}", found.len(), recorded.len()));
+        return refused(format!("it has {} parameters, but {} were recorded", found.len(), recorded.len()));
     }
     for (index, (recorded, found)) in recorded.iter().zip(found).enumerate() {
         if recorded.size != *found {
-            return refused(format!("parameter {index} has {found} bytes, recorded were {}", recorded.size));
+            return refused(format!("parameter {index} has {found} bytes, but {} were recorded", recorded.size));
         }
     }
     Ok(())
@@ -31,8 +31,8 @@ mod tests {
             .into();
         assert!(check("kernel", &recorded, &[8, 4, 24, 8]).is_ok());
         let error = check("kernel", &recorded, &[8, 4, 24]).unwrap_err().to_string();
-        assert!(error.contains("3 parameters, recorded were 4"), "{error}");
+        assert!(error.contains("3 parameters, but 4 were recorded"), "{error}");
         let error = check("kernel", &recorded, &[8, 8, 24, 8]).unwrap_err().to_string();
-        assert!(error.contains("parameter 1 has 8 bytes, recorded were 4"), "{error}");
+        assert!(error.contains("parameter 1 has 8 bytes, but 4 were recorded"), "{error}");
     }
 }

@@ -1,5 +1,5 @@
-; Functions that the code generator calls and the C library does not have (they live in the compiler's own run-time library).
-; Linked in, and kept, only where an object would import one of them.
+; Functions of the compiler's run-time library, which the code generator calls and the C library lacks.
+; They are linked in only if an object would import one of them.
 
 define hidden half @__truncdfhf2(double %value) nounwind {
   %bits = call i16 @__mneme_cpu.narrow16(double %value, i32 0, i64 10, i64 15)
@@ -27,7 +27,7 @@ define hidden bfloat @__truncsfbf2(float %value) nounwind {
   ret bfloat %brain
 }
 
-; Exponents of normal numbers are rebiased; subnormal ones are fraction times 2^-24.
+; Exponents of normal numbers are rebiased. A subnormal number is the fraction times 2^-24.
 define hidden float @__extendhfsf2(half %half) nounwind {
   %bits = bitcast half %half to i16
   %wide = zext i16 %bits to i32

@@ -210,8 +210,8 @@ fn refusal(option: &str, message: &str) -> String {
     }
     match message.lines().next().map(|line| line.trim_start_matches("mneme: ").trim()).filter(|line| !line.is_empty()) {
         Some(line) => format!("{option}: {line}"),
-        None if option == name => format!("{option} needs a value, or is there twice"),
-        None => format!("{option} has a value that {name} cannot have, or is there twice"),
+        None if option == name => format!("{option} needs a value, or is given twice"),
+        None => format!("{option} is not a valid value of {name}, or is given twice"),
     }
 }
 
@@ -353,7 +353,7 @@ mod tests {
         let advice =
             "mneme: Unknown command line argument '-nosuch'.  Try: 'mneme --help'\nmneme: Did you mean '--mno-hvx'?";
         assert_eq!(refusal("-nosuch", advice), "LLVM has no option -nosuch");
-        assert_eq!(refusal("-a=b", ""), "-a=b has a value that -a cannot have, or is there twice");
+        assert_eq!(refusal("-a=b", ""), "-a=b is not a valid value of -a, or is given twice");
         assert_eq!(refusal("-a=b", "mneme: for the -a option: no"), "-a=b: for the -a option: no");
     }
 
@@ -361,6 +361,6 @@ mod tests {
     fn llvm_reads_the_options_one_by_one() {
         assert_eq!(set_options(&["-no-such-thing".into()]), Err("LLVM has no option -no-such-thing".into()));
         let wrong = set_options(&["-unroll-threshold=abc".into()]).unwrap_err();
-        assert!(wrong.starts_with("-unroll-threshold=abc has a value"), "{wrong}");
+        assert!(wrong.starts_with("-unroll-threshold=abc is not a valid value"), "{wrong}");
     }
 }

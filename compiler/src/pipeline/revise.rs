@@ -54,7 +54,7 @@ pub fn revise(module: &Module<'_>, kernel: &str, revision: Revision) -> Result<I
             found.checked = text.lines().map(str::to_owned).collect();
         }
     }
-    module.verify().map_err(|error| format!("what is left is not valid: {error}"))?;
+    module.verify().map_err(|error| format!("the reduced IR is not valid: {error}"))?;
     Ok(found)
 }
 

@@ -1,4 +1,4 @@
-; The device library's float functions, by the hardware's approximations, as clang has them under -ffast-math.
+; The device library's float functions, with the hardware's approximations that clang uses with -ffast-math.
 
 declare float @llvm.nvvm.sin.approx.ftz.f(float)
 declare float @llvm.nvvm.cos.approx.ftz.f(float)

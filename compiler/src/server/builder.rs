@@ -167,7 +167,7 @@ impl Builder {
                     Ok(built) => done(Ok((self.with_what_was_said(built), image))),
                     Err(not_built) => done(Err(self.not_built(not_built))),
                 },
-                Err(error) => done(Err(internal(&format!("a builder cannot be understood: {error}")))),
+                Err(error) => done(Err(internal(&format!("a builder sent an invalid message: {error}")))),
             };
         }
     }

@@ -25,7 +25,7 @@ pub fn of(build: &Build<'_>) -> BuildOutcome {
     let (mut image, kind) = read(recorded, build.target)?;
     if let Some(reason) = immovable(&recorded.variables, &recorded.arguments, &image, kind, kernel) {
         return Err(invalid(format!(
-            "{reason}, which lies elsewhere where the application's own code is replayed; replay a pipeline"
+            "{reason}, and a replay of the application's own code has it elsewhere; replay a pipeline"
         )));
     }
     let assembler = match kind {

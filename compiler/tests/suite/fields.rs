@@ -336,7 +336,7 @@ fn other_code_must_take_the_recorded_arguments() {
     let wrong = [layout(0, 8), layout(8, 4), layout(12, 4), layout(16, 8), layout(24, 16)];
     request.recorded.signature = &wrong;
     let error = build(&request).unwrap_err().to_string();
-    assert!(error.contains("parameter 1 has 8 bytes, recorded were 4"), "{error}");
+    assert!(error.contains("parameter 1 has 8 bytes, but 4 were recorded"), "{error}");
 }
 
 #[test]

@@ -392,12 +392,8 @@ fn code_for_the_device_alone_that_gets_no_ir_is_named() {
     let relocatable = [CLANG, "-fgpu-rdc", "--offload-device-only", "--offload-arch=gfx90a", "-c", "a.hip"];
     let remedy = "to record its kernels from IR, name a file with the IR in MNEME_IR_PATH";
     for (arguments, file, reason) in [
-        (
-            &of_cuda[..],
-            "a.cu",
-            "it is code for NVIDIA's GPUs alone, into which only clang's -fembed-bitcode=all puts IR",
-        ),
-        (&relocatable, "a.hip", "it is relocatable code for the device alone"),
+        (&of_cuda[..], "a.cu", "it is code for NVIDIA GPUs only; clang's -fembed-bitcode=all puts IR into it"),
+        (&relocatable, "a.hip", "it is relocatable code for the device only"),
     ] {
         let said = said(&compile(folder.path(), arguments));
         assert_eq!(said, [format!("mneme-cc: warning: {file} gets no LLVM IR: {reason}; {remedy}")]);

@@ -1,12 +1,12 @@
-// Variables of all kinds, in code that is compiled otherwise where a variable is not known for what it is.
+// Variables of all kinds, in code that compiles differently if the compiler does not know what a variable is.
 __constant__ float weights[25];                                  // the host writes it
-__constant__ const float steps[4] = {0.25f, 0.5f, 1.0f, 2.0f};   // nobody does: what it holds is part of the code
-static __constant__ float halves[4] = {0.5f, 0.25f, 0.125f, 1};  // nobody can: the same, after a look at all code
+__constant__ const float steps[4] = {0.25f, 0.5f, 1.0f, 2.0f};   // constant: its contents become part of the code
+static __constant__ float halves[4] = {0.5f, 0.25f, 0.125f, 1};  // private: the same, after an analysis of all code
 __device__ float bias = 1.5f;
 __device__ float history[64];
-static __device__ float gain = 3;   // of this file: no pointer leads there
-static __device__ int rounds;       // of this file, and of one kernel
-static __device__ float latest[8];  // of this file, and a pointer to it goes to other memory
+static __device__ float gain = 3;   // private: no pointer leads to it
+static __device__ int rounds;       // private, used by one kernel
+static __device__ float latest[8];  // private, but a pointer to it is stored in memory
 
 extern "C" __global__ void convolution(const float *in, float *out, int width, int height) {
     int x = blockIdx.x * blockDim.x + threadIdx.x, y = blockIdx.y;

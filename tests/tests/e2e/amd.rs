@@ -250,8 +250,9 @@ fn checks_are_refused_by_name() {
     let replay = || run(program("mneme-replay")).arg("-rdb").arg(&database).args(["-rid", id]);
     for option in [&["--check"][..], &["--wrote", &address]] {
         let refused = stand_in.before(replay().args(option)).exit_with(mneme_core::exit::BAD_USAGE);
-        refused
-            .complains("is not there for AMD GPUs, and the device is gfx90a:sramecc+:xnack-; use --device cpu for it");
+        refused.complains(
+            "is not available for AMD GPUs, and the device is gfx90a:sramecc+:xnack-; use --device cpu for it",
+        );
     }
     let on_cpu = replay().args(["--check", "--device", "cpu"]);
     stand_in.before(on_cpu).exit_with(mneme_core::exit::VERIFIED);

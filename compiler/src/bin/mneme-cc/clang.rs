@@ -63,7 +63,7 @@ fn compile_and_link(user: &User, arguments: &[OsString]) -> anyhow::Result<u8> {
     let Err(reason) = compile_then_link(user) else { return Ok(0) };
     let status = run_compiler(user, user.driver.command().args(arguments))?;
     if status == 0 {
-        let reason = format!("compiled apart from the link it fails ({reason:#}); compile it with -c first");
+        let reason = format!("it cannot be compiled separately from the link ({reason:#}); compile it with -c first");
         user.line.sources().iter().for_each(|source| warn(source.path, &reason));
     }
     Ok(status)
@@ -86,7 +86,8 @@ fn compile_then_link(user: &User) -> anyhow::Result<()> {
         command.args(colours).args(line.compile_arguments(source, &object));
         let log = logged(&mut command, process::step)?.1;
         // The files of -save-temps=obj and -fsave-optimization-record.
-        beside::move_others(&folder, &object, line.output().as_deref()).context("what clang wrote cannot be kept")?;
+        beside::move_others(&folder, &object, line.output().as_deref())
+            .context("clang's other output files cannot be moved")?;
         is_packaged |= log.packaged;
         embed(user, source, &object, &log);
         objects.push(object);

@@ -35,11 +35,11 @@ fn embed_one(user: &User, source: DeviceSource<'_>, log: &Log) -> anyhow::Result
         // mneme finds IR that clang itself embeds.
         ensure!(
             user.line.embeds_bitcode(),
-            "it is code for NVIDIA's GPUs alone, into which only clang's -fembed-bitcode=all puts IR"
+            "it is code for NVIDIA GPUs only; clang's -fembed-bitcode=all puts IR into it"
         );
         return Ok(());
     }
-    ensure!(!user.line.relocatable(), "it is relocatable code for the device alone");
+    ensure!(!user.line.relocatable(), "it is relocatable code for the device only");
     let sources = user.line.sources();
     let inputs: Vec<&PathBuf> = log.made.iter().flat_map(|made| &made.inputs).collect();
     let own = log.made.iter().filter_map(|made| Some((made, log.compilation_before(made, &sources)?)));
@@ -56,7 +56,7 @@ fn embed_one(user: &User, source: DeviceSource<'_>, log: &Log) -> anyhow::Result
             let record = records.iter().find(|record| record.target == compilation.target);
             record.map_or(Ok(()), |record| elf::append(&made.output, &record.bytes))
         };
-        added.with_context(|| format!("{} is left as it is", made.output.display()))?;
+        added.with_context(|| format!("{} was not changed", made.output.display()))?;
     }
     Ok(())
 }

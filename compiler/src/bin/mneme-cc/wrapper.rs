@@ -32,7 +32,7 @@ pub fn find(plus: &str) -> Option<PathBuf> {
         if let Err(error) = trust::check_program(&chosen)
             && trust::is_refusal(&error)
         {
-            mneme_core::remark!("mneme-cc: MNEME_CLANG is not used: {error}");
+            mneme_core::remark!("mneme-cc: MNEME_CLANG is ignored: {error}");
             return None;
         }
         return if chosen.is_dir() { within(&chosen) } else { Some(counterpart(&chosen, plus)) };

@@ -1,4 +1,4 @@
-; What a lowered module imports from the CPU device (docs/cpu-device.md), and the helpers that the generated bodies share.
+; Imports of lowered modules from the CPU device (docs/reference/cpu-code-objects.md), and helpers for the generated bodies.
 
 declare ptr @__mneme_cpu_thread() #0
 declare void @__mneme_cpu_barrier(i32, i32) #1
@@ -51,8 +51,8 @@ define ptr addrspace(3) @__mneme_cpu.shared(i64 %offset) alwaysinline nounwind {
   ret ptr addrspace(3) %shared
 }
 
-; A shared-memory address of the block's cluster from its low half, the upper bits of which may be lost. The memory of a
-; cluster lies together, so that it is near the block's own.
+; A shared-memory address in the block's cluster, from its low half; the upper bits may be lost. The memory of a cluster is
+; contiguous, so the address is near the block's own memory.
 define i64 @__mneme_cpu.from_shared(i64 %address) alwaysinline nounwind {
   %shared = call ptr addrspace(3) @__mneme_cpu.shared(i64 0)
   %base = ptrtoint ptr addrspace(3) %shared to i64
@@ -75,7 +75,7 @@ define i1 @__mneme_cpu.is_shared(ptr %address) alwaysinline nounwind {
   ret i1 %inside
 }
 
-; The block's rank in its cluster, and how many blocks that has.
+; The block's rank in its cluster, and the number of blocks in the cluster.
 define i32 @__mneme_cpu.cluster_rank() alwaysinline nounwind {
   %width = call i32 @__mneme_cpu.context(i64 72)
   %height = call i32 @__mneme_cpu.context(i64 76)
@@ -102,7 +102,7 @@ define i32 @__mneme_cpu.cluster_blocks() alwaysinline nounwind {
   ret i32 %blocks
 }
 
-; Bytes from the shared memory of a block to that of the next one in its cluster.
+; Bytes from the shared memory of a block to that of the next block in its cluster.
 define i64 @__mneme_cpu.cluster_stride() alwaysinline nounwind {
   %bytes = call i32 @__mneme_cpu.context(i64 60)
   %more = add i32 %bytes, 127
@@ -111,7 +111,7 @@ define i64 @__mneme_cpu.cluster_stride() alwaysinline nounwind {
   ret i64 %stride
 }
 
-; How far an address is from the beginning of the cluster's shared memory.
+; The offset of an address in the cluster's shared memory.
 define i64 @__mneme_cpu.cluster_offset(i64 %address) alwaysinline nounwind {
   %shared = call ptr addrspace(3) @__mneme_cpu.shared(i64 0)
   %base = ptrtoint ptr addrspace(3) %shared to i64
@@ -124,7 +124,7 @@ define i64 @__mneme_cpu.cluster_offset(i64 %address) alwaysinline nounwind {
   ret i64 %offset
 }
 
-; An address of the block's shared memory (or its low half) in another block of the cluster, and the block of an address.
+; Maps an address in the block's shared memory (or its low half) to another block of the cluster, and finds the block of an address.
 define i64 @__mneme_cpu.in_block(i64 %address, i32 %rank) alwaysinline nounwind {
   %own = call i32 @__mneme_cpu.cluster_rank()
   %steps = sub i32 %rank, %own
@@ -170,8 +170,8 @@ define i1 @__mneme_cpu.is_local(ptr %address) alwaysinline nounwind {
   ret i1 %inside
 }
 
-; A barrier in memory: bits 0 to 19 are the arrivals that its phase still needs, 20 to 39 those of each phase, 40 to 61
-; the bytes that are still to come (signed), bit 62 is the phase's parity.
+; A barrier in memory: bits 0 to 19 are the arrivals that the phase still needs, 20 to 39 the arrivals per phase, 40 to 61
+; the pending bytes (signed), and bit 62 is the phase's parity.
 define void @__mneme_cpu.mbarrier_init(ptr %at, i32 %count) alwaysinline nounwind {
   %wide = zext i32 %count to i64
   %each = shl i64 %wide, 20
@@ -180,7 +180,7 @@ define void @__mneme_cpu.mbarrier_init(ptr %at, i32 %count) alwaysinline nounwin
   ret void
 }
 
-; Counts arrivals, arrivals that later phases do not have, and bytes that are to come; gives the barrier as it was.
+; Counts arrivals, arrivals that later phases lack, and pending bytes. Returns the previous state of the barrier.
 define i64 @__mneme_cpu.mbarrier_count(ptr %at, i32 %arrived, i32 %dropped, i32 %bytes) alwaysinline nounwind {
 start:
   %fewer = zext i32 %arrived to i64
@@ -220,7 +220,7 @@ end:
   ret i64 %old
 }
 
-; Whether the barrier is in another phase than that of a state.
+; Whether the barrier's phase differs from that of a state.
 define i1 @__mneme_cpu.mbarrier_left(ptr %at, i64 %state) alwaysinline nounwind {
   %now = load atomic i64, ptr %at acquire, align 8
   %change = xor i64 %now, %state
@@ -246,7 +246,7 @@ define double @__mneme_cpu.ftz64(double %value) alwaysinline nounwind {
   ret double %result
 }
 
-; `prmt.b32`, default mode: each nibble of the selector picks a byte of {b, a}, or its sign.
+; `prmt.b32`, default mode: each nibble of the selector selects a byte of {b, a}, or its sign.
 define i32 @__mneme_cpu.byte(i64 %bytes, i32 %selector, i32 %shift) alwaysinline nounwind {
   %nibble = lshr i32 %selector, %shift
   %index = and i32 %nibble, 7
@@ -279,7 +279,7 @@ define i32 @__mneme_cpu.permute(i32 %a, i32 %b, i32 %selector) alwaysinline noun
   ret i32 %part6
 }
 
-; A double rounded to float toward zero (mode 1), down (2) or up (3): round to nearest, then step back where that went past the value.
+; A double rounded to float toward zero (mode 1), down (2) or up (3): round to nearest, then step back if the result is past the value.
 define float @__mneme_cpu.narrow(double %value, i32 %mode) alwaysinline nounwind {
   %nearest = fptrunc double %value to float
   %bits = bitcast float %nearest to i32

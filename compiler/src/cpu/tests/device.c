@@ -44,7 +44,7 @@ uint32_t __mneme_cpu_barrier_vote(uint32_t id, uint32_t counted, uint32_t kind, 
     return kind == 0 ? count : kind == 1 ? count == context.ntid[0] : count != 0;
 }
 
-// Textures and surfaces that tell what they are asked: which words of the coordinates count follows from the geometry.
+// Textures and surfaces that return their arguments. The geometry determines which words of the coordinates count.
 static void asked(uint32_t what, const uint32_t *at, uint32_t *told) {
     static const uint32_t layered[] = {0, 0, 0, 1, 1, 0, 1}, axes[] = {1, 2, 3, 1, 2, 3, 3};
     uint32_t geometry = what & 255, z = axes[geometry] > 2 ? at[3] : 0;
@@ -131,7 +131,7 @@ uint32_t __mneme_cpu_redux(uint32_t kind, uint32_t mask, uint32_t value) {
     return result;
 }
 
-// Of whole waves: every lane comes to each of these.
+// These work on whole waves: every lane has to call each of them.
 uint64_t __mneme_cpu_wave_ballot(uint32_t predicate) {
     publish(predicate != 0);
     uint64_t ballot = 0;
@@ -165,7 +165,7 @@ void __mneme_cpu_wave_converge(uint32_t site) { pthread_barrier_wait(&warp_barri
 const uint8_t *__mneme_cpu_implicit_arguments(void) { return hidden_arguments; }
 const uint8_t *__mneme_cpu_dispatch_packet(void) { return dispatch_packet; }
 
-// Messages are told as they are passed: what the device makes of them is its own.
+// Prints messages as they are passed. Formatting them is the job of the real device.
 static void tell(const char *text, size_t length) {
     pthread_mutex_lock(&printing);
     strncat(printed, text, length);
@@ -242,7 +242,7 @@ static void *run_thread(void *argument) {
     return NULL;
 }
 
-// A grid of one-dimensional blocks, one after another; whole warps only.
+// Runs a grid of one-dimensional blocks, one after another. Only whole warps.
 void test_launch(void (*entry)(const void *), const void *parameters, uint32_t blocks, uint32_t threads, uint32_t shared_bytes,
                  uint32_t lanes) {
     warp_size = lanes;

@@ -1,4 +1,4 @@
-// Kernels that need neither headers nor device libraries, so that they are compiled for processors that no installed library knows.
+// Kernels that need neither headers nor device libraries, so they compile for processors that no installed library knows.
 #define KERNEL extern "C" __attribute__((global))
 #define SHARED __attribute__((shared))
 
@@ -24,7 +24,7 @@ KERNEL void loop(double *out, int count) {
     for (int k = 0; k < 16; ++k) out[t * 16 + k] = values[k];
 }
 
-// Stores that NVIDIA's GPUs get a fill of memory for, and AMD's do not.
+// Stores that become a fill of memory on NVIDIA GPUs, but not on AMD GPUs.
 KERNEL void clear(long *out) {
     out += 8 * __builtin_amdgcn_workitem_id_x();
     out[0] = out[1] = out[2] = out[3] = out[4] = out[5] = out[6] = 0;

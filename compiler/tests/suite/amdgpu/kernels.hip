@@ -1,4 +1,4 @@
-// Kernels for AMD's GPUs, each with something of its own in what a code object says of it.
+// Kernels for AMD GPUs, each with a different feature in its code object's metadata.
 #include <hip/hip_runtime.h>
 
 struct Numbers {

@@ -228,7 +228,7 @@ fn what_does_not_fit_is_refused_in_one_sentence() {
     let vendor = refuse("sm_90", &usual());
     assert!(vendor.contains("the IR is for AMD GPUs (amdgcn-amd-amdhsa) and the device is sm_90"), "{vendor}");
     let words = Configuration { ptxas_options: Some(vec!["--fmad=false".into()]), ..usual() };
-    assert!(refuse(DEVICE, &words).contains("ptxas_options is not there for AMD GPUs"));
+    assert!(refuse(DEVICE, &words).contains("ptxas_options is not available for AMD GPUs"));
     let ptx = ".version 7.8\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n";
     let target = Target::gpu(DEVICE);
     let error = build(&BuildRequest::new(InputCode::Ptx(ptx), "k", &target, &usual())).unwrap_err().to_string();

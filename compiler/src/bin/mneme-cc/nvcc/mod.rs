@@ -43,7 +43,7 @@ pub fn run(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
         }
         NvccAction::Other => family::pass_through(compiler, arguments),
         NvccAction::CompileForDevice => {
-            let reason = format!("it is compiled for the device alone; {}", device_only::REMEDY);
+            let reason = format!("it is compiled for the device only; {}", device_only::REMEDY);
             without_ir(compiler, arguments, &sources, &reason)
         }
         NvccAction::Compile => {
@@ -59,7 +59,8 @@ pub fn run(compiler: &Path, arguments: &[OsString]) -> anyhow::Result<u8> {
         NvccAction::CompileAndLink => {
             // If one of the steps fails, the user's command runs unchanged, so its own messages and status appear.
             let Err(reason) = compile_then_link(compiler, arguments, &line) else { return Ok(0) };
-            let reason = format!("compiled apart from the link it fails ({reason:#}); compile it with -c first");
+            let reason =
+                format!("it cannot be compiled separately from the link ({reason:#}); compile it with -c first");
             without_ir(compiler, arguments, &sources, &reason)
         }
     }
@@ -164,7 +165,7 @@ impl Device {
 fn embed(device: &Device, line: &NvccCommandLine, source: &Path, object: &Path) {
     let whole = || -> anyhow::Result<()> {
         if device.archs.is_empty() {
-            bail!("nvcc does not say what it compiles for");
+            bail!("nvcc --dryrun names no architecture that clang knows");
         }
         let known = strings(&std::fs::read(object)?);
         let images = if line.relocatable() { Vec::new() } else { elf::images(object)? };
@@ -192,7 +193,7 @@ fn embed(device: &Device, line: &NvccCommandLine, source: &Path, object: &Path) 
         }
         if !missing.is_empty() {
             mneme_core::remark!(
-                "mneme-cc: warning: these kernels have other names in nvcc's {}, and no LLVM IR: {}",
+                "mneme-cc: warning: nvcc's {} has these kernels under other names, so they get no LLVM IR: {}",
                 object.display(),
                 missing.join(", ")
             );
@@ -201,7 +202,7 @@ fn embed(device: &Device, line: &NvccCommandLine, source: &Path, object: &Path) 
     };
     if let Err(error) = whole() {
         mneme_core::remark!(
-            "mneme-cc: warning: {} gets no LLVM IR, its kernels replay from their machine code only: {error:#}",
+            "mneme-cc: warning: {} gets no LLVM IR, so its kernels replay from their machine code: {error:#}",
             object.display()
         );
     }

@@ -1,6 +1,6 @@
-; What a module for AMD's GPUs imports besides, and the helpers that its generated bodies share.
+; Additional imports of modules for AMD GPUs, and helpers for their generated bodies.
 
-; Lanes are grouped by where they call these from: two calls must not become one, nor one call two.
+; Lanes are grouped by the call sites of these functions, so calls must be neither merged nor duplicated.
 declare i64 @__mneme_cpu_wave_ballot(i32) convergent nomerge nounwind
 declare i64 @__mneme_cpu_wave_exchange(i32, i32) convergent nomerge nounwind
 declare i64 @__mneme_cpu_wave_permute(i32, i32) convergent nomerge nounwind
@@ -11,7 +11,7 @@ declare i64 @__mneme_cpu_ockl_fprintf_stderr_begin() nounwind
 declare i64 @__mneme_cpu_ockl_printf_append_args(i64, i32, i64, i64, i64, i64, i64, i64, i64, i32) nounwind
 declare i64 @__mneme_cpu_ockl_printf_append_string_n(i64, ptr, i64, i32) nounwind
 
-; The empty assembly, which is convergent, keeps later passes from duplicating the block.
+; The empty assembly is convergent, which keeps later passes from duplicating the block.
 define i64 @__mneme_cpu.ballot(i32 %predicate) alwaysinline nounwind {
   call void asm sideeffect "", ""() convergent nomerge nounwind
   %mask = call i64 @__mneme_cpu_wave_ballot(i32 %predicate) convergent nomerge nounwind
@@ -37,7 +37,7 @@ define i32 @__mneme_cpu.first_lane() alwaysinline nounwind {
   ret i32 %lane
 }
 
-; A lane's number wraps at the number of lanes.
+; Lane numbers wrap at the wave size.
 define i32 @__mneme_cpu.wrapped_lane(i32 %lane) alwaysinline nounwind {
   %size = call i32 @__mneme_cpu.wave_size()
   %last = sub i32 %size, 1
@@ -52,7 +52,7 @@ define i32 @__mneme_cpu.read_lane(i32 %value, i32 %lane) alwaysinline nounwind {
   ret i32 %result
 }
 
-; Addresses of lanes are in bytes, four to a lane.
+; Addresses of lanes are in bytes, four per lane.
 define i32 @__mneme_cpu.bpermute(i32 %address, i32 %value) alwaysinline nounwind {
   %lane = lshr i32 %address, 2
   %result = call i32 @__mneme_cpu.read_lane(i32 %value, i32 %lane)
@@ -93,7 +93,7 @@ define i32 @__mneme_cpu.mbcnt_hi(i32 %mask, i32 %base) alwaysinline nounwind {
   ret i32 %result
 }
 
-; The lane that `dpp_ctrl` has a lane read, or -1.
+; The lane from which a lane reads according to `dpp_ctrl`, or -1.
 define i32 @__mneme_cpu.dpp_source(i32 %control, i32 %lane) alwaysinline nounwind {
   %place = and i32 %lane, 15
   %row = and i32 %lane, -16
@@ -176,7 +176,7 @@ xmask:
   ret i32 %flipped
 }
 
-; Data-parallel primitives: each lane reads another of its row or wave. Where that one is not there, a lane gets zero or keeps the old value; where a mask leaves a lane out, it keeps it.
+; Data-parallel primitives: each lane reads another of its row or wave. If that one is missing, the lane gets zero or keeps the old value. If a mask excludes the lane, it keeps the old value.
 define i32 @__mneme_cpu.dpp(i32 %old, i32 %value, i32 %control, i32 %rows, i32 %banks, i1 %zero) alwaysinline nounwind {
   %lane = call i32 @__mneme_cpu.context(i64 48)
   %source = call i32 @__mneme_cpu.dpp_source(i32 %control, i32 %lane)
@@ -201,7 +201,7 @@ define i32 @__mneme_cpu.dpp(i32 %old, i32 %value, i32 %control, i32 %rows, i32 %
   ret i32 %result
 }
 
-; Three bits of the selectors for each lane of eight.
+; The selectors have three bits for each of eight lanes.
 define i32 @__mneme_cpu.dpp8(i32 %value, i32 %selectors) alwaysinline nounwind {
   %lane = call i32 @__mneme_cpu.context(i64 48)
   %place = and i32 %lane, 7
@@ -215,7 +215,7 @@ define i32 @__mneme_cpu.dpp8(i32 %value, i32 %selectors) alwaysinline nounwind {
   ret i32 %result
 }
 
-; Four bits of the two selectors for each lane of a row; of this row, or with 16 the other one of the pair.
+; The two selectors have four bits for each lane of a row. They select from this row or, with 16, from the other row of the pair.
 define i32 @__mneme_cpu.permlane(i32 %old, i32 %value, i32 %low, i32 %high, i32 %other, i1 %zero) alwaysinline nounwind {
   %lane = call i32 @__mneme_cpu.context(i64 48)
   %place = and i32 %lane, 15
@@ -237,7 +237,7 @@ define i32 @__mneme_cpu.permlane(i32 %old, i32 %value, i32 %low, i32 %high, i32 
   ret i32 %result
 }
 
-; The lane that the pattern of `ds_swizzle` has a lane read, within its 32.
+; The lane from which a lane reads according to the pattern of `ds_swizzle`, within its group of 32.
 define i32 @__mneme_cpu.swizzle_source(i32 %pattern, i32 %lane) alwaysinline nounwind {
   %place = and i32 %lane, 31
   %half = and i32 %lane, 32
@@ -303,14 +303,14 @@ define i32 @__mneme_cpu.swizzle(i32 %value, i32 %pattern) alwaysinline nounwind 
   ret i32 %result
 }
 
-; Ticks of 100 MHz, as AMD's steady clock has them.
+; Ticks at 100 MHz, the rate of AMD's steady clock.
 define i64 @__mneme_cpu.steady_clock() alwaysinline nounwind {
   %nanoseconds = call i64 @__mneme_cpu_clock()
   %ticks = udiv i64 %nanoseconds, 10
   ret i64 %ticks
 }
 
-; `v_perm_b32`: each byte of the selector picks a byte of {a, b}, a sign of b's or a's halves, 0, or 255.
+; `v_perm_b32`: each byte of the selector selects a byte of {a, b}, the sign of a half of b or a, 0, or 255.
 define i32 @__mneme_cpu.amd_byte(i64 %bytes, i32 %selector, i32 %shift) alwaysinline nounwind {
   %moved.selector = lshr i32 %selector, %shift
   %number = and i32 %moved.selector, 255
@@ -378,7 +378,7 @@ define i1 @__mneme_cpu.is_zero_product(float %a, float %b) alwaysinline nounwind
   ret i1 %zero
 }
 
-; The first 1201 bits of 2/pi after the point, the first ones in the highest bits of the first word.
+; The first 1201 fractional bits of 2/pi, beginning with the highest bit of the first word.
 @__mneme_cpu.two_over_pi_bits = private unnamed_addr constant [20 x i64] [i64 -6703182060581546711, i64 -277156292786332224, i64 -2638381946312093631, i64 -121206125134887583, i64 -5249950069107600672, i64 452944820249399836, i64 -135693905287338178, i64 -1692731182770600828, i64 -1613291254968254911, i64 4148332274289687028, i64 -7168499653074671557, i64 2303758334597371919, i64 -1211730484530615009, i64 7869616827067468215, i64 5712322887342352941, i64 8441921394348257659, i64 4397547296490951402, i64 7780917995555872008, i64 6197850593633697792, i64 0]
 
 define i64 @__mneme_cpu.two_over_pi_word(i32 %index) alwaysinline nounwind {
@@ -390,7 +390,7 @@ define i64 @__mneme_cpu.two_over_pi_word(i32 %index) alwaysinline nounwind {
   ret i64 %result
 }
 
-; `v_trig_preop_f64`: 53 bits of 2/pi from those on that matter for a number of this exponent, segment by segment.
+; `v_trig_preop_f64`: a segment of 53 bits of 2/pi, beginning with those that matter for a number of this exponent.
 define double @__mneme_cpu.two_over_pi(double %value, i32 %segment) alwaysinline nounwind {
   %bits = bitcast double %value to i64
   %field = lshr i64 %bits, 52
@@ -419,7 +419,7 @@ define double @__mneme_cpu.two_over_pi(double %value, i32 %segment) alwaysinline
   ret double %result
 }
 
-; A 32-bit pointer as a number: the offset in the block's shared memory, all ones for null.
+; A 32-bit pointer as an integer: the offset in the block's shared memory, all ones for null.
 define i32 @__mneme_cpu.shared_to_int(ptr addrspace(3) %pointer) alwaysinline nounwind {
   %shared = call ptr addrspace(3) @__mneme_cpu.shared(i64 0)
   %base = ptrtoint ptr addrspace(3) %shared to i64
@@ -439,7 +439,7 @@ define ptr addrspace(3) @__mneme_cpu.int_to_shared(i32 %number) alwaysinline nou
   ret ptr addrspace(3) %pointer
 }
 
-; The low half of the address of a thread's own variable: stacks are smaller than 4 GiB.
+; The low half of the address of a thread's own variable. It suffices because stacks are smaller than 4 GiB.
 define i32 @__mneme_cpu.private_to_int(ptr addrspace(5) %pointer) alwaysinline nounwind {
   %address = ptrtoint ptr addrspace(5) %pointer to i64
   %low = trunc i64 %address to i32
