@@ -5,13 +5,13 @@ module mneme
     private
     public :: mneme_annotate
 
-    ! What a buffer holds.
+    ! The element type of a buffer.
     integer(c_int32_t), parameter, public :: mneme_u8 = 0, mneme_i8 = 1, mneme_u16 = 2, mneme_i16 = 3, &
         mneme_u32 = 4, mneme_i32 = 5, mneme_u64 = 6, mneme_i64 = 7, mneme_f16 = 8, mneme_f32 = 9, mneme_f64 = 10
-    ! What the threshold bounds, for a replayed r and a recorded e: |r - e|, |r - e| / max(|e|, 1e-12), or how many
-    ! representable values lie from e to r.
+    ! The error that the threshold limits, for a replayed r and a recorded e: |r - e|, |r - e| / max(|e|, 1e-12), or the
+    ! number of representable values from e to r.
     integer(c_int32_t), parameter, public :: mneme_absolute = 0, mneme_relative = 1, mneme_ulp = 2
-    ! Whether each element has to pass, or a norm of all errors.
+    ! Whether each element must pass, or a norm of all errors.
     integer(c_int32_t), parameter, public :: mneme_norm_none = 0, mneme_norm_l1 = 1, mneme_norm_l2 = 2, &
         mneme_norm_linf = 3
 
@@ -32,7 +32,7 @@ module mneme
     end interface
 
     interface
-        ! Fortran has no weak symbols: the recorder is looked for among what is loaded.
+        ! Fortran has no weak symbols, so the recorder is searched among the loaded libraries.
         function dlsym(handle, name) bind(c) result(found)
             import :: c_char, c_funptr, c_ptr
             type(c_ptr), value :: handle
@@ -43,8 +43,8 @@ module mneme
 
 contains
 
-    ! Annotates the allocation that a device pointer points into, until it is freed or annotated anew. The status is 0
-    ! where it was accepted or nobody records, 1 where a value makes no sense.
+    ! Annotates the allocation that a device pointer points into, until it is freed or annotated again. The status
+    ! is 0 if it was accepted or the program is not recorded, 1 if a value is invalid.
     subroutine mneme_annotate(pointer, dtype, threshold, kind, norm, ignore, tag, status)
         type(c_ptr), intent(in) :: pointer
         integer(c_int32_t), intent(in) :: dtype

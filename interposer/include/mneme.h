@@ -1,7 +1,7 @@
 /* mneme.h: names and tolerances for buffers of device memory.
  *
- * A program that includes this links and runs without Mneme; under the recorder, what it says about a buffer goes into
- * the recordings of the launches that follow, where `mneme-replay` finds it. C99 and C++; nothing to link.
+ * A program that includes this links and runs without Mneme. Under the recorder, the annotations of a buffer go into the
+ * recordings of later launches, and `mneme-replay` uses them. For C99 and C++; it needs no library.
  */
 #ifndef MNEME_H
 #define MNEME_H
@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* What a buffer holds. */
+/* The element type of a buffer. */
 enum mneme_dtype {
     MNEME_U8 = 0,
     MNEME_I8 = 1,
@@ -27,31 +27,31 @@ enum mneme_dtype {
     MNEME_F64 = 10
 };
 
-/* What the threshold bounds, for a replayed r and a recorded e. */
+/* The error that the threshold limits, for a replayed r and a recorded e. */
 enum mneme_threshold {
     MNEME_ABSOLUTE = 0, /* |r - e| */
     MNEME_RELATIVE = 1, /* |r - e| / max(|e|, 1e-12) */
     MNEME_ULP = 2       /* representable values from e to r */
 };
 
-/* Whether each element has to pass, or a norm of all errors. */
+/* Whether each element must pass, or a norm of all errors. */
 enum mneme_norm { MNEME_NORM_NONE = 0, MNEME_NORM_L1 = 1, MNEME_NORM_L2 = 2, MNEME_NORM_LINF = 3 };
 
-/* All zero compares bytes. */
+/* An annotation of all zeros compares bytes. */
 struct mneme_annotation {
     uint32_t dtype;          /* enum mneme_dtype */
     uint32_t threshold_kind; /* enum mneme_threshold */
     uint32_t norm;           /* enum mneme_norm */
     uint32_t ignore;         /* not 0: the buffer is not compared */
     double threshold;        /* the largest error that passes */
-    const char *tag;         /* a name for people, or NULL; copied */
+    const char *tag;         /* a name for messages, or NULL; copied */
 };
 
-/* The recorder's. 0, or 1 where a value makes no sense. */
+/* The recorder's function. Returns 0, or 1 if a value is invalid. */
 extern int mneme_rec_annotate(const void *pointer, const struct mneme_annotation *annotation) __attribute__((weak));
 
-/* Annotates the allocation that a device pointer points into, until it is freed or annotated anew; NULL takes the
- * annotation back. 0 where it was accepted or nobody records, 1 where a value makes no sense. */
+/* Annotates the allocation that a device pointer points into, until it is freed or annotated again. NULL removes the
+ * annotation. Returns 0 if it was accepted or the program is not recorded, 1 if a value is invalid. */
 static inline int mneme_annotate(const void *pointer, const struct mneme_annotation *annotation) {
     return mneme_rec_annotate ? mneme_rec_annotate(pointer, annotation) : 0;
 }

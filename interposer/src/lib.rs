@@ -6,7 +6,7 @@
 //! cudart, PyTorch, Triton, Fortran. Programs find the driver's functions in three ways, and each is hooked: plain
 //! symbols (programs that link libcuda), `dlsym` ([`hooks::dlsym`], as cudart does), and `cuGetProcAddress`. The
 //! library exports no symbol of the CUDA *runtime*: it would take the place of the versioned symbol of a cudart that
-//! was loaded `RTLD_LOCAL`, and then there is no next one to call.
+//! was loaded `RTLD_LOCAL`, which `RTLD_NEXT` does not find.
 //!
 //! A call goes from the exported function ([`hooks`], one declarative `table`) to a handler (in [`memory`],
 //! [`kernels`], [`launches`], [`lifetimes`] or [`driver`]), and from there to the vendor's function ([`driver`]). Each

@@ -47,7 +47,7 @@ template <class T> constexpr BuiltinDType dtype_of() {
 }
 } // namespace detail
 
-// The element type is the pointer's.
+// Takes the element type from the pointer.
 template <class T, std::enable_if_t<!std::is_void_v<std::remove_cv_t<T>>, int> = 0>
 inline void annotate(T *pointer, Metadata metadata = {}) {
     metadata.builtin = detail::dtype_of<std::remove_cv_t<T>>();

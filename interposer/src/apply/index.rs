@@ -168,7 +168,7 @@ impl WinnerIndex {
         found
     }
 
-    /// The result of `ask` for a launch in progress, or the reason why there is none. Reasons are remembered: winners
+    /// The result of `ask` for a launch in progress, or the reason why it fails. Reasons are remembered: winners
     /// can only become fewer, so a launch without a winner stays without.
     pub fn remembered<T>(
         &self,
@@ -270,7 +270,7 @@ mod tests {
         }
         assert_eq!(asked.get(), 1);
         assert_eq!((ask(5, 7, Err("other")), ask(4, 8, Ok(())), ask(4, 8, Ok(()))), (Err("other"), Ok(()), Ok(())));
-        assert_eq!(asked.get(), 4, "what has a winner is asked for each time");
+        assert_eq!(asked.get(), 4, "a launch with a winner is asked for each time");
         (0..2 * REMEMBERED as u64).for_each(|value| _ = ask(4, 100 + value, Err("none fits")));
         assert_eq!(index.unfit.lock().unwrap().known.len(), REMEMBERED);
     }

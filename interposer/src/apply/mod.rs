@@ -306,7 +306,7 @@ fn candidates(
         winners.first().map_or(0, |winner| winner.static_hash)
     );
     let mut found = Vec::new();
-    // Winners for other devices are tried only if there are no others, to report what is wrong with them.
+    // Winners for other devices are tried only without winners for this one, to report why they do not fit.
     let is_of = |winner: &&Winner| code.is_of(winner);
     let is_for_here = |winner: &&Winner| winner.architecture == architecture;
     let has_own = winners.iter().filter(is_of).any(|winner| is_for_here(&winner));
@@ -417,7 +417,7 @@ fn choose<'a>(
     }
 }
 
-/// The winner for a launch, and the dimensions; or the reason why there is none.
+/// The winner for a launch, and the dimensions; or the reason why the launch keeps its own code.
 fn by_winner<'a>(
     replacement: &'a KernelReplacement,
     launch: &Launch,

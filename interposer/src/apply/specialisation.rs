@@ -26,7 +26,7 @@ pub struct Specialisation {
     pending: AtomicU32,
     variants: [OnceLock<WinnerCandidate>; MOST_VARIANTS],
     launched: AtomicU64,
-    /// Why there is no code, or none for some request.
+    /// Why all requests, or some of them, have failed.
     refusal: OnceLock<String>,
 }
 

@@ -247,7 +247,7 @@ mod tests {
         let destroy = |stream: usize, status| unsafe { destroy(&|| status, std::ptr::without_provenance_mut(stream)) };
         [0x99, 0xaa].into_iter().for_each(begin);
         destroy(0x99, Status::INVALID_VALUE);
-        assert!(is_captured(0x99), "a stream that is not destroyed goes on");
+        assert!(is_captured(0x99), "the capture of a stream that is not destroyed continues");
         destroy(0x99, Status::SUCCESS);
         assert!(!is_captured(0x99) && is_captured(0xaa));
         forget_context(0x20);

@@ -182,7 +182,7 @@ mod tests {
                 let listed = |line: &str| line.split([',', ' ']).any(|word| word == name);
                 assert!(
                     text.contains(&format!("fn {name}(")) || text.lines().any(listed),
-                    "{test}: there is no such test"
+                    "{test}: this test does not exist"
                 );
             }
         }

@@ -358,7 +358,7 @@ mod tests {
                 "another pool of the same handle"
             );
             set_pool(&|| Status::SUCCESS, pool, taken.as_ptr().cast(), 1);
-            assert_eq!(reached(), [true; 2], "the memory of the one before is none of it");
+            assert_eq!(reached(), [true; 2], "memory of the earlier pool does not belong to it");
         }
         ALLOCATIONS.remove(address);
     }

@@ -1,4 +1,4 @@
-//! The environment variables of the recorder, as they were when it was loaded.
+//! The environment variables of the recorder, read when it was loaded.
 //!
 //! Names and defaults are upstream's if upstream has them. docs/reference/environment.md lists them for users.
 

@@ -1,7 +1,7 @@
 //! Waits for writing, in a process that should end at once.
 //!
 //! The waits are safe in signal handlers. A handler may have interrupted the holder of a lock that writing needs, such
-//! as the heap's, and then writing never ends. So each wait ends when there is no progress.
+//! as the heap's, and then writing never ends. So each wait ends when writing makes no progress.
 
 use mneme_core::files::progress;
 

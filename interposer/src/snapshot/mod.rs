@@ -374,7 +374,7 @@ pub fn addresses_of(
     Ok(found)
 }
 
-/// The present identities of regions, by region. Nothing is stored. The current context must be idle.
+/// The present identities of regions, by region, without storing chunks. The current context must be idle.
 pub fn look(context: usize, regions: &[Span]) -> Result<Vec<Vec<ChunkId>>, SnapshotError> {
     let regions: Vec<Region> = regions.iter().map(|span| Region::new(span.address, span.size, span.kind)).collect();
     with_reader(context, |reader| {

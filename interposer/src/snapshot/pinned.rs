@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn memory_that_nobody_locks_is_memory_all_the_same() {
-        // There is no driver in unit tests.
+        // Unit tests run without a driver.
         let memory = Pinned::new(HUGE + 1).unwrap();
         assert!(memory.as_ptr().addr().is_multiple_of(HUGE) && memory.device().is_none());
         // SAFETY: owned by this test alone.

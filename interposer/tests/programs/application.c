@@ -1,5 +1,5 @@
-// Launches kernels of the stand-in driver. Arguments: how it gets at the driver (linked, dlsym, proc), how it ends (return, leave, fork, or return after children whose
-// parent's threads are at work, after a capture, after refused launches, with memory of other interfaces, after sharing memory or after a signal),
+// Launches kernels of the stand-in driver. Arguments: how it finds the driver (linked, dlsym, proc), how it ends (return, leave, fork, or return after children of a
+// parent with working threads, after a capture, after refused launches, with memory of other interfaces, after sharing memory or after a signal),
 // and further kernels to launch.
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -55,7 +55,7 @@ status cuLaunchKernel(void *, unsigned, unsigned, unsigned, unsigned, unsigned, 
 FUNCTIONS(DECLARE)
 DECLARE(cuIpcGetMemHandle, )
 
-// The section with the IR, and an image in the same object that stands for the fat binary.
+// The section with the IR, and an image in the same object that represents the fat binary.
 __asm__(".section .mneme.ir,\"aR\"\n.balign 8\n.incbin \"" IR_FILE "\"\n.previous\n");
 static const unsigned long image[4] = {1, 2, 3, 4};
 
@@ -65,7 +65,7 @@ static void bind(const char *door) {
 #define PROC(name, suffix) proc(#name, (void **)&p_##name, 12000, 0, NULL);
     if (!strcmp(door, "linked")) {
         FUNCTIONS(LINKED)
-#ifdef SHARES // In no other program, because the import is what it is known by.
+#ifdef SHARES // Only in this program, because the import identifies it.
         LINKED(cuIpcGetMemHandle, )
 #endif
         return;
@@ -81,7 +81,7 @@ static void bind(const char *door) {
     PROC(cuIpcGetMemHandle, )
 }
 
-// What is loaded: the static image, or a file's contents in a buffer that is gone afterwards.
+// The image to load: the static one, or a file's contents in a temporary buffer.
 static status load(void **library) {
     const char *name = getenv("IMAGE_FILE");
     if (!name)
@@ -107,7 +107,7 @@ static void *allocate_and_free(void *unused) {
     return NULL;
 }
 
-// What became of SIGTERM before us, found out in several ways.
+// The action of SIGTERM before this program, determined in several ways.
 static void (*before)(int);
 
 static void end(int number) {
@@ -167,14 +167,14 @@ static status launch(int count) {
     return p_cuLaunchKernel(of_kernel, 1, 1, 1, 32, 1, 1, 0, NULL, parameters, NULL);
 }
 
-// Each kind of call, by a thread that is to be cancelled.
+// Each kind of call, by a thread that will be cancelled.
 static void *call_cancelled(void *kind) {
     address one;
     int word;
     pthread_cancel(pthread_self());
     switch ((long)kind) {
     case 0: launch(70); break;  // a new instance
-    case 1: launch(10); break;  // one that is counted
+    case 1: launch(10); break;  // a counted one
     case 2: p_cuMemAlloc(&one, 1000); break;
     case 3: p_cuMemcpyDtoH(&word, of_threads, sizeof word); break;
     case 4: bind("proc"); break;
@@ -198,7 +198,7 @@ static sigjmp_buf way_out;
 
 static void leave(int number) { siglongjmp(way_out, number); }
 
-// Deeper than the call that was left, and not.
+// Deeper than the abandoned call, and not.
 static __attribute__((noinline)) status launch_below(int count, int depth) {
     volatile char room[4000];
     room[depth] = (char)depth;
@@ -237,7 +237,7 @@ static void *wait_for_signals(void *unused) {
         pause();
 }
 
-// How many threads but this one would take a signal.
+// How many other threads would take a signal.
 static int takers(int number) {
     int count = 0;
     char path[300], line[200];
@@ -289,14 +289,14 @@ static void take_signals(const char *how) {
     launch_interrupted("timer");
 }
 
-// A limit on the address space below what is in use.
+// A limit on the address space below its present use.
 static void limit_memory(void) {
     setrlimit(RLIMIT_AS, &(struct rlimit){1 << 20, 1 << 20});
     for (int i = 0; i < 9; ++i)
         printf("launch %u\n", launch(2000 + i));
 }
 
-// A heap with one lock, in which a signal comes that ends the program: whoever wants the heap waits for ever.
+// A heap with one lock. The signal that ends the program arrives while the lock is held, so every use of the heap hangs.
 void *__libc_malloc(size_t);
 void __libc_free(void *);
 static volatile int heap_is_locked;
@@ -384,7 +384,7 @@ int main(int argc, char **argv) {
     for (int i = 3; i < argc && strncmp(argv[2], "descriptors", 11); ++i) {
         int count = 1;
         void *parameters[] = {&memory, &count};
-        if (!strcmp(argv[i], "host")) { // does what kernels that spin wait for
+        if (!strcmp(argv[i], "host")) { // does the work that spinning kernels wait for
             printf("host: %u\n", p_cuMemcpyDtoH(data, memory, 4));
             continue;
         }
@@ -419,7 +419,7 @@ int main(int argc, char **argv) {
         printf("external %u\n", given);
     }
     if (!strcmp(argv[2], "refused")) {
-        // Each refused one twice, to see that neither ends what follows.
+        // Each refused one twice, to check that later launches continue.
         static const unsigned shapes[][2] = {{0, 32}, {1, 2048}, {0, 32}, {1, 2048}, {1, 32}};
         for (int i = 0; i < 5; ++i) {
             void *parameters[] = {&memory, &(int){40}};

@@ -1,5 +1,5 @@
 // A stand-in for libcuda.so.1: enough of the driver for one program to allocate, copy and launch, with "kernels" in C.
-// Its device memory is host memory, so that addresses can be checked and read directly.
+// Its device memory is host memory, which tests can check and read directly.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -24,7 +24,7 @@ static void *current = (void *)0x10;
 
 static int asked(const char *name) { return getenv(name) != NULL; }
 
-// What may happen to a thread inside of a call.
+// Events that can interrupt a thread inside a call.
 // A timer of this thread.
 static void expire(void) {
     struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGUSR1};
@@ -55,8 +55,8 @@ status cuInit(unsigned flags) { return flags ? INVALID_VALUE : SUCCESS; }
 status cuCtxGetCurrent(void **context) { *context = current; return SUCCESS; }
 status cuCtxSetCurrent(void *context) { return context == current ? SUCCESS : INVALID_VALUE; }
 status cuCtxGetDevice(int *device) { *device = 0; return SUCCESS; }
-static int for_graphics = 0; // which a question about the stream does not tell
-static int capturing = 0; // 2: ended by a call that waits
+static int for_graphics = 0; // not reported by queries about the stream
+static int capturing = 0; // 2: ended by a waiting call
 status cuCtxSynchronize(void) {
     if (capturing) {
         capturing = 2;
@@ -110,7 +110,7 @@ status cuMemAlloc_v2(address *out, size_t size) {
 }
 status cuMemFree_v2(address at) {
     if (at % 16)
-        return INVALID_VALUE; // not what calloc returned
+        return INVALID_VALUE; // not the start of an allocation
     free((void *)at);
     return sticky;
 }
@@ -119,7 +119,7 @@ status cuMemGetAddressRange_v2(address *base, size_t *size, address at) { return
 status cuMemHostRegister_v2(void *host, size_t size, unsigned flags) { return asked("FAKE_NO_PINNING") ? OUT_OF_MEMORY : SUCCESS; }
 status cuMemHostUnregister(void *host) { return SUCCESS; }
 status cuMemHostGetDevicePointer_v2(address *out, void *host, unsigned flags) { *out = (address)host; return SUCCESS; }
-// Events are reached when no kernel runs; those of the recorder's own stream at once.
+// Events are reached when no kernel runs; those in the recorder's stream at once.
 struct event { void *stream; };
 status cuEventCreate(struct event **event, unsigned flags) { *event = calloc(1, sizeof **event); return SUCCESS; }
 status cuEventDestroy_v2(struct event *event) { free(event); return SUCCESS; }
@@ -130,7 +130,7 @@ status cuEventElapsedTime(float *milliseconds, struct event *start, struct event
 status cuMemcpyHtoD_v2(address to, const void *from, size_t size) { memcpy((void *)to, from, size); return sticky; }
 status cuMemcpyDtoH_v2(void *to, address from, size_t size) {
     interrupt();
-    busy = 0; // what the host waits for is what ends the kernel
+    busy = 0; // the host's wait ends the kernel
     memcpy(to, (void *)from, size);
     return sticky;
 }
@@ -207,7 +207,7 @@ status cuLaunchKernel(void *kernel, unsigned gx, unsigned gy, unsigned gz, unsig
 
 // A newer driver's variant, with another argument in front.
 static status launch_of_the_future(void *options, void *kernel) { return 42; }
-// Addresses that dlsym does not know.
+// Addresses that dlsym does not return.
 static status name_thunk(char *name, int length, int device) { return cuDeviceGetName(name, length, device); }
 static status allocation_thunk(address *out, size_t size) { return cuMemAlloc_v2(out, size); }
 

@@ -1,5 +1,5 @@
-// Launches a kernel of the stand-in for HIP in three ways. Arguments: how it gets at HIP (linked, dlsym), and "managed"
-// where a variable of the kernel is to be managed memory, or "cleared" where the environment is to be cleared first.
+// Launches a kernel of the stand-in for HIP in three ways. Arguments: how it finds HIP (linked, dlsym), and "managed" to
+// put a variable of the kernel into managed memory, or "cleared" to clear the environment first.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -96,11 +96,11 @@ int main(int count, char **arguments) {
     printf(" last %u", p_hipGetLastError());
     printf(" then %u\n", p_hipGetLastError());
 
-    // Calls in between, which are not hooked: they succeed, fail, and fail as the recorder's own call does.
+    // Unhooked calls in between: they succeed, fail, and fail in the way of the recorder's own call.
     size_t limit;
     for (int round = 0; round < 12; ++round) {
         int between = round % 6;
-        block.x = 1100 + between; // of a shape of its own, which the recorder has to try
+        block.x = 1100 + between; // a new shape, which the recorder must try
         if (round < 6)
             p_hipLaunchKernel(&host_of_kernel, grid, block, values, 0, NULL);
         else
@@ -141,7 +141,7 @@ int main(int count, char **arguments) {
 
     p_hipMemcpy(host, (void *)data, sizeof host, 2);
     printf("result %d %d %d\n", host[0], host[15], host[N - 1]);
-    // Of the modes of a capture, only the last one allows an allocation.
+    // Only the last mode of a capture allows an allocation.
     for (int mode = 0; mode < 3; ++mode) {
         void *graph;
         address within = 0;

@@ -1,5 +1,5 @@
 // A stand-in for libamdhip64.so: enough of HIP for one program to allocate, copy and launch, with "kernels" in C. Its
-// device memory is host memory. As in HIP, every call sets the thread's last error (until 6: those that succeed, too).
+// device memory is host memory. As in HIP, every call sets the thread's last error (until 6, even successful ones).
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>
@@ -40,7 +40,7 @@ status hipRuntimeGetVersion(int *version) { *version = is_sticky() ? 70000000 : 
 status hipInit(unsigned flags) { return done(flags ? INVALID_VALUE : SUCCESS); }
 status hipGetDevice(int *device) { *device = 0; return done(SUCCESS); }
 status hipSetDevice(int device) { return done(device ? INVALID_DEVICE : SUCCESS); }
-// That of printf's buffer is never supported.
+// The limit of printf's buffer is never supported.
 status hipDeviceGetLimit(size_t *value, unsigned limit) {
     *value = 1024;
     return done(limit == 1 ? UNSUPPORTED_LIMIT : SUCCESS);
@@ -101,11 +101,11 @@ status hipFree(address at) {
 }
 status hipMemcpy(void *to, const void *from, size_t size, int kind) { memcpy(to, from, size); return done(SUCCESS); }
 status hipMemcpyDtoHAsync(void *to, address from, size_t size, void *stream) { memcpy(to, (void *)from, size); return done(SUCCESS); }
-// What it does not know, as every address that has not been allocated by it, is an error.
+// Unknown addresses, which it has not allocated, are errors.
 status hipMemGetAddressRange(address *base, size_t *size, address at) { return done(INVALID_VALUE); }
 
 status hipStreamCreateWithFlags(void **stream, unsigned flags) { *stream = (void *)0x77; return done(SUCCESS); }
-// Until 7, the name of the default stream is no stream.
+// Until 7, the name of the default stream is not a valid stream.
 static status known(void *stream) { return done(stream == (void *)1 ? 400 : SUCCESS); }
 status hipStreamSynchronize(void *stream) { return known(stream); }
 status hipStreamIsCapturing(void *stream, unsigned *answer) { *answer = 0; return known(stream); }
@@ -116,7 +116,7 @@ status hipEventSynchronize(void *event) { return done(SUCCESS); }
 status hipEventQuery(void *event) { return done(SUCCESS); }
 status hipEventElapsedTime(float *milliseconds, void *start, void *end) { *milliseconds = 0.25f; return done(SUCCESS); }
 
-// Registered code: kernels and variables by the addresses of their hosts'.
+// Registered code: kernels and variables by the addresses on the host.
 static int counter = 100;
 static struct { const void *host; const char *name; } kernels[8];
 static int kernel_count = 0;
@@ -166,7 +166,7 @@ status hipModuleGetGlobal(address *at, size_t *size, void *module, const char *n
     *size = sizeof counter;
     return done(strcmp(name, "counter") ? NOT_FOUND : SUCCESS);
 }
-// Arguments in a buffer, whose list ends with 3.
+// Arguments in a buffer; the list ends with 3.
 status hipModuleLaunchKernel(const char *name, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream,
                              void **parameters, void **extra) {
     if (parameters || extra[4] != (void *)3)

@@ -1,5 +1,5 @@
-// Another tool that stands before the driver: it wraps cuGetProcAddress, and gives out launches of its own, which it counts. With
-// TOOL_ASKS it calls what dlsym finds, as whoever does not know of other tools; else what it was given.
+// Another tool before the driver: it wraps cuGetProcAddress and returns its own launch functions, which count. With
+// TOOL_ASKS it calls the functions that dlsym finds, like a tool that does not expect others; otherwise those that it received.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ static status own_get(const char *symbol, void **function, int version, unsigned
     return result;
 }
 
-// Calls that it passes on are jumps, so that RTLD_NEXT counts from the caller.
+// Passes calls on by jumps, so RTLD_NEXT starts from the caller.
 void *dlsym(void *handle, const char *name) {
     if (handle == RTLD_NEXT || handle == RTLD_DEFAULT || strcmp(name, "cuGetProcAddress_v2"))
         return next_dlsym()(handle, name);

@@ -68,7 +68,7 @@ impl Drop for ClonedGraph {
     }
 }
 
-/// A clone, or the reason why there is none.
+/// A clone, or the reason why the graph was not cloned.
 type Followed = Result<Arc<ClonedGraph>, &'static str>;
 
 #[derive(Default)]

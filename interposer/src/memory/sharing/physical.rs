@@ -458,7 +458,7 @@ mod tests {
         let base = 0x7300_0000_0000u64;
         mapping(base, 70);
         mapping(base + 4096, 71);
-        // SAFETY: valid places; nothing else is touched.
+        // SAFETY: valid places, and no other memory is accessed.
         unsafe {
             export(&|| Status::SUCCESS, std::ptr::null_mut(), 70, 1, 0);
             assert_eq!([is_shared(base), is_shared(base + 4096)], [true, false]);
@@ -489,7 +489,7 @@ mod tests {
         let base = 0x7500_0000_0000u64;
         let is_known = |handle: Handle| physical().named.contains_key(&handle);
         let memory;
-        // SAFETY: valid places; nothing else is touched.
+        // SAFETY: valid places, and no other memory is accessed.
         unsafe {
             create(&|| Status::SUCCESS, &mut { 270 }, 4096, std::ptr::null(), 0);
             memory = physical().of(270);
@@ -520,7 +520,7 @@ mod tests {
     fn a_further_handle_takes_nothing_from_the_first() {
         let base = 0x7400_0000_0000u64;
         mapping(base, 170);
-        // SAFETY: valid places; nothing else is touched.
+        // SAFETY: valid places, and no other memory is accessed.
         unsafe {
             retain(&|| Status::SUCCESS, &mut { 171 }, (base + 4095) as *mut c_void);
             export(&|| Status::SUCCESS, std::ptr::null_mut(), 170, 1, 0);
