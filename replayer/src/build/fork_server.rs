@@ -1,4 +1,4 @@
-//! The fork server: a process of `mneme-build-NN` that forks builders and watches over them.
+//! The fork server: a process of `mneme-build-NN` that forks and supervises builders.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
@@ -14,46 +14,46 @@ use nix::poll::PollFlags;
 /// The answer to an order.
 pub struct FinishedBuild {
     pub number: u64,
-    /// `None` where the order is to come again: it relied on another, which came to nothing.
+    /// `None` if the order must be repeated: it depended on another one, which has no outcome.
     pub outcome: Option<BuildOutcome>,
-    /// An assembler ran for it; else its code is that of an earlier build.
+    /// Whether an assembler ran for it; otherwise its code is that of an earlier build.
     pub assembled: bool,
 }
 
-/// What a fork server is started with.
+/// The plan for starting a fork server.
 pub struct ForkServerPlan<'a> {
     pub program: &'a BuildProgram,
     pub builds: BuildPlan,
     /// The recorded bitcode, the kernel's own unit first.
     pub modules: &'a [Vec<u8>],
-    /// Code in the recorded modules' place, which a configuration may have other code for.
+    /// Code in place of the recorded modules; a configuration may have yet other code.
     pub replacement: Option<&'a Replacement>,
 }
 
-/// The fork server as the supervisor sees it.
+/// The supervisor's side of a fork server.
 pub struct ForkServer<'a> {
     program: &'a BuildProgram,
     child: Child,
     stream: UnixStream,
     inbox: Inbox,
     outbox: Outbox,
-    /// It has said that it is there.
+    /// Whether it has sent its greeting.
     greeted: bool,
-    /// Number of the last order.
+    /// The number of the last order.
     last: u64,
-    /// Its stream is closed: when the process has to be gone at the latest.
+    /// If its stream is closed: the time by which the process must have ended.
     closed: Option<Instant>,
 }
 
-/// How long a fork server that has closed its stream may take to be gone.
+/// How long a fork server may take to end after it has closed its stream.
 const GOING: Duration = Duration::from_secs(5);
 
 impl<'a> ForkServer<'a> {
-    /// Makes a process the fork server: with [`Preparation::Full`] the one that was started with the program. Never
-    /// waits for it.
+    /// Turns a process into the fork server; with [`Preparation::Full`], the one that was started with the program.
+    /// Never waits for it.
     ///
     /// # Errors
-    /// The system has no room for a process.
+    /// The system cannot start a process.
     pub fn start(plan: &ForkServerPlan<'a>, preparation: Preparation) -> Result<Self, ProgramError> {
         let process = plan.program.process(preparation)?;
         let server = Self::of(plan.program, process, false).and_then(|server| server.with(plan));
@@ -62,7 +62,7 @@ impl<'a> ForkServer<'a> {
 
     fn of(program: &'a BuildProgram, process: BuildProcess, greeted: bool) -> std::io::Result<Self> {
         let BuildProcess { child, stream } = process;
-        // Whoever waited for one that hangs would hang too.
+        // A hanging server must not make its client hang.
         stream.set_nonblocking(true)?;
         let (inbox, outbox) = (Inbox::default(), Outbox::default());
         Ok(Self { program, child, stream, inbox, outbox, greeted, last: 0, closed: None })
@@ -71,15 +71,15 @@ impl<'a> ForkServer<'a> {
     fn with(mut self, plan: &ForkServerPlan<'a>) -> std::io::Result<Self> {
         let (parts, blob) = CodeParts::join(plan.modules, plan.replacement);
         self.outbox.push(&Opening::Plan(Box::new(plan.builds.clone()), parts), &blob)?;
-        // That it is gone shows at the next read.
+        // The next read shows if it is gone.
         let _ = self.outbox.flush(&mut self.stream);
         Ok(self)
     }
 
-    /// The version of its LLVM. Waits until a process of the program has said so.
+    /// The version of its LLVM. Waits until a process of the program has reported it.
     ///
     /// # Errors
-    /// It does not.
+    /// It does not report it.
     pub fn llvm(&mut self) -> Result<&'a str, ProgramError> {
         if self.program.known_llvm().is_none() && !self.greeted {
             let blocking = |blocks: bool, stream: &UnixStream| {
@@ -93,33 +93,32 @@ impl<'a> ForkServer<'a> {
         Ok(self.program.known_llvm().unwrap_or_default())
     }
 
-    /// The descriptor of its events; there are no more once it is on its way out.
+    /// The descriptor of its events, or `None` when it is ending.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.closed.is_none().then(|| self.stream.as_fd())
     }
 
-    /// The events to wait for: answers, and that it takes what is still to be written.
+    /// The events to wait for: answers, and room for unsent orders.
     pub fn interest(&self) -> PollFlags {
         self.outbox.interest()
     }
 
-    /// Whether it is on its way out, so that [`ForkServer::progress`] is to be called without an event.
+    /// Whether it is ending, so [`ForkServer::progress`] must be called without an event.
     pub fn is_closed(&self) -> bool {
         self.closed.is_some()
     }
 
-    /// Orders a build; its outcome comes under the number returned. Never waits for the server.
+    /// Orders a build. Returns the number under which its outcome comes. Never waits for the server.
     pub fn build(&mut self, spec: &BuildSpec, target: &Target, limit: Duration) -> std::io::Result<u64> {
         self.last += 1;
         let order = BuildOrder { number: self.last, target: target.clone(), spec: spec.clone(), limit };
         self.outbox.push(&order, &[])?;
-        // That it is gone shows at the next read.
+        // The next read shows if it is gone.
         let _ = self.outbox.flush(&mut self.stream);
         Ok(self.last)
     }
 
-    /// Reads what has arrived, and writes what could not be written before; never waits. An error means that the fork
-    /// server is gone.
+    /// Reads answers, and writes unsent orders; never waits. An error means that the fork server is gone.
     pub fn progress(&mut self) -> std::io::Result<Vec<FinishedBuild>> {
         if let Some(latest) = self.closed {
             return match self.child.end() {
@@ -127,7 +126,7 @@ impl<'a> ForkServer<'a> {
                 end => Err(self.lost(end.map_or_else(|| "does not answer".into(), |end| end.to_string()))),
             };
         }
-        // A reset is an end as well: of a stream on which an order was under way.
+        // A reset also ends the stream; it occurs if an order was in transit.
         let flushed = self.outbox.flush(&mut self.stream).is_ok();
         if !self.inbox.receive(&mut self.stream).unwrap_or(false) || !flushed {
             self.closed = Some(Instant::now() + GOING);
@@ -145,16 +144,16 @@ impl<'a> ForkServer<'a> {
         Ok(answers)
     }
 
-    /// That it is gone, or as good as gone.
+    /// The error for a fork server that is gone or hangs.
     pub fn lost(&self, how: String) -> std::io::Error {
         match self.program.known_llvm() {
             Some(llvm) => std::io::Error::other(format!("the fork server of LLVM {llvm} {how}")),
-            // No process of it has ever worked.
+            // No process of the program has ever worked.
             None => std::io::Error::other(self.program.useless(how)),
         }
     }
 
-    /// Kills it and gives it away, to be waited for.
+    /// Kills it and returns its process, which must be waited for.
     pub fn dismiss(mut self) -> Child {
         self.child.terminate();
         self.child
@@ -189,7 +188,7 @@ mod tests {
         std::io::Write::write_all(stream, &frame[..frame.len() / 2]).unwrap();
     }
 
-    /// Asks until something is `wanted`; fails if a question waits for the child, which may live for a minute.
+    /// Polls until something is `wanted`. Fails if a call waits for the child, which may live for a minute.
     fn ask<T>(
         server: &mut ForkServer<'_>,
         wanted: impl Fn(std::io::Result<Vec<FinishedBuild>>, &ForkServer<'_>) -> Option<T>,

@@ -1,9 +1,9 @@
-//! Builds of configurations, each in a process of its own.
+//! Builds of configurations, each in a separate process.
 //!
-//! A crash in LLVM is then that configuration's result.
+//! A crash in LLVM is therefore that configuration's result.
 //!
-//! They are made by the programs `mneme-build-NN`, which have LLVM; this one has none. What a build is, is in the crate
-//! `mneme_builds`.
+//! The programs `mneme-build-NN`, which contain LLVM, make the builds; this program has no LLVM. The crate
+//! `mneme_builds` defines the data of a build.
 
 pub mod fork_server;
 pub mod replacement;

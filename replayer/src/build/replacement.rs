@@ -1,4 +1,4 @@
-//! Code in the recorded kernel's place, from files that the command line names.
+//! Code in place of the recorded kernel's, from files on the command line.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,13 +18,13 @@ use mneme_core::result::ReplayStatus;
 use crate::error::Fatal;
 use crate::recording::instance::RecordedInstance;
 
-/// A file with code, by what is in it.
+/// A file with code, by kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReplacementFile {
     Ir(PathBuf),
     Ptx(PathBuf),
     Cubin(PathBuf),
-    /// CUDA source, which `compiler` (a clang) compiles with `flags`; where none is named, that of the recorded IR's
+    /// CUDA source, which `compiler` (a clang) compiles with `flags`. The default is the clang of the recorded IR's
     /// version.
     Source {
         file: PathBuf,
@@ -39,7 +39,7 @@ impl ReplacementFile {
         path
     }
 
-    /// Reads, or compiles within `limit`, a file. A source that does not compile is a failed build.
+    /// Reads a file, or compiles it within `limit`. A source that does not compile is a failed build.
     pub fn read(&self, recorded: &RecordedInstance, limit: Duration) -> Result<Result<Replacement, NotBuilt>, Fatal> {
         let bytes = read(self.path())?;
         Ok(Ok(match self {
@@ -47,7 +47,7 @@ impl ReplacementFile {
             Self::Cubin(_) => Replacement::Cubin(bytes),
             Self::Ptx(path) => {
                 let is_no_text =
-                    |_| Fatal::new(exit::BAD_USAGE, format!("{} is no PTX: it is not text", path.display()));
+                    |_| Fatal::new(exit::BAD_USAGE, format!("{} is not PTX, because it is not text", path.display()));
                 Replacement::Ptx(String::from_utf8(bytes).map_err(is_no_text)?)
             }
             Self::Source { file, compiler, flags } => {
@@ -71,7 +71,7 @@ impl ReplacementFile {
     }
 }
 
-/// The clang of the LLVM that wrote the recorded IR, where it is on PATH: another one's code is another.
+/// The clang of the LLVM that wrote the recorded IR, if it is on PATH: another version generates different code.
 fn usual_clang(recorded: &RecordedInstance) -> PathBuf {
     let modules = recorded.modules().unwrap_or_default();
     let name = written_by(modules.iter().map(Vec::as_slice)).map(|version| format!("clang++-{version}"));
@@ -79,7 +79,7 @@ fn usual_clang(recorded: &RecordedInstance) -> PathBuf {
     name.filter(is_there).unwrap_or_else(|| DEFAULT_COMPILER.into()).into()
 }
 
-/// The recorded code, where that is not IR.
+/// The recorded code, if that is not IR.
 pub fn recorded(recorded: &RecordedInstance) -> Result<Option<Replacement>, RecordingError> {
     let Some(name) = recorded.kernel.modules.first() else { return Ok(None) };
     let kind = CodeKind::of(name);
@@ -90,13 +90,14 @@ pub fn recorded(recorded: &RecordedInstance) -> Result<Option<Replacement>, Reco
     Ok(Some(match kind {
         CodeKind::Cubin | CodeKind::CodeObject => Replacement::Cubin(bytes),
         _ => {
-            let damaged = |_| RecordingError::Damaged { path: recorded.folder.join(name), what: "it is no PTX".into() };
+            let damaged =
+                |_| RecordingError::Damaged { path: recorded.folder.join(name), what: "it is not PTX".into() };
             Replacement::Ptx(String::from_utf8(bytes).map_err(damaged)?)
         }
     }))
 }
 
-/// Code that lies in a recording beside the recorded one.
+/// Code that is stored beside the recorded code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodeBeside {
     /// PTX that the program had beside machine code.
@@ -106,10 +107,11 @@ pub enum CodeBeside {
 }
 
 impl CodeBeside {
-    /// Reads it; of recorded PTX that itself. A remark says so where PTX is for another architecture.
+    /// Reads the code. If the recorded code is PTX, returns that. Prints a remark if the PTX is for another
+    /// architecture.
     ///
     /// # Errors
-    /// There is none, or its file is not what was recorded.
+    /// The recording has no such code, or its file has changed.
     pub fn read(self, recorded: &RecordedInstance) -> Result<Replacement, Fatal> {
         match self {
             Self::Ptx => ptx_beside(recorded),
@@ -117,7 +119,7 @@ impl CodeBeside {
                 Some(found) => Ok(Replacement::Ir(found?.1)),
                 None => Err(Fatal::new(
                     exit::BAD_USAGE,
-                    "--from-llir: the recording holds no IR of Triton's: the kernel is none of Triton's, or was not in \
+                    "--from-llir: the recording has no IR from Triton: the kernel is not Triton's, or was not in \
                      its cache when it was recorded; leave the option out",
                 )),
             },
@@ -131,7 +133,7 @@ fn ptx_beside(recorded: &RecordedInstance) -> Result<Replacement, Fatal> {
     }
     for found in files_beside(recorded, CodeKind::Ptx) {
         let (path, bytes) = found?;
-        let damaged = |_| RecordingError::Damaged { path, what: "it is no PTX".into() };
+        let damaged = |_| RecordingError::Damaged { path, what: "it is not PTX".into() };
         let text = String::from_utf8(bytes).map_err(damaged)?;
         let Some(closure) = ptx::PtxModule::parse(&text).closure(&recorded.kernel.kernel_name) else { continue };
         let target = closure.target.unwrap_or_default();
@@ -139,17 +141,17 @@ fn ptx_beside(recorded: &RecordedInstance) -> Result<Replacement, Fatal> {
         if target != *own {
             mneme_core::remark!(
                 "mneme-replay: --from-ptx: the PTX is for {target}, and the recorded code is for {own}; \
-                 the source may have told them apart"
+                 the source may differ between them"
             );
         }
         return Ok(Replacement::Ptx(ptx::with_visible_variables(&closure.text).into_owned()));
     }
-    let error = "--from-ptx: the recording holds no PTX of the kernel; its program has none that compiles for the GPU, \
+    let error = "--from-ptx: the recording has no PTX of the kernel; its program has none that compiles for the GPU, \
                  or was recorded by an older version: record it again";
     Err(Fatal::new(exit::BAD_USAGE, error))
 }
 
-/// What lies in the recording beside the recorded code, of one kind.
+/// The code of one kind that is stored beside the recorded code.
 fn files_beside(
     recorded: &RecordedInstance,
     kind: CodeKind,

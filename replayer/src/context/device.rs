@@ -1,4 +1,4 @@
-//! The choice of a device, and the code that is generated for it.
+//! The choice of a device, and the target of code generation.
 
 use std::path::PathBuf;
 
@@ -10,10 +10,10 @@ use mneme_core::recording::database::KernelDetails;
 
 use crate::recording::instance::RecordedInstance;
 
-/// The CPU device's architecture, as recordings name it.
+/// The CPU device's architecture in recordings.
 const CPU: &str = "cpu";
 
-/// What `--device` asks for.
+/// The value of `--device`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
     /// A CPU device by its number.
@@ -22,12 +22,12 @@ pub enum Choice {
     Cuda(i32),
     /// An AMD GPU by its number.
     Hip(i32),
-    /// A GPU of the vendor that the recorded code is for, by its number.
+    /// A GPU of the recorded code's vendor, by its number.
     Gpu(i32),
 }
 
 impl Choice {
-    /// Reads `cpu`, `cuda` or `hip`, each with `:N` or without, or `N`.
+    /// Parses `cpu`, `cuda` or `hip`, each with or without `:N`, or `N`.
     pub fn parse(text: &str) -> Result<Self, String> {
         let ordinal = |text: &str| text.parse().ok().filter(|ordinal| *ordinal >= 0);
         let (kind, number): (fn(i32) -> Self, _) = match text.split_once(':').unwrap_or((text, "0")) {
@@ -46,7 +46,7 @@ impl Choice {
         if recorded.recorded_on_cpu() { Self::Cpu(0) } else { Self::Gpu(0).of(&recorded.kernel.ours) }
     }
 
-    /// The same, with the vendor of a GPU that was given by its number only.
+    /// Adds the vendor to a GPU that was given only by its number.
     pub fn of(self, recorded: &KernelDetails) -> Self {
         match self {
             Self::Gpu(ordinal) if recorded.processor().is_some() => Self::Hip(ordinal),
@@ -63,7 +63,7 @@ impl Choice {
             _ => return None,
         };
         Some(format!(
-            "--device {asked} cannot run code for {vendor} GPUs, which was recorded; use --device {own} or cpu"
+            "--device {asked} cannot run the recorded code, which is for {vendor} GPUs; use --device {own} or cpu"
         ))
     }
 
@@ -83,11 +83,11 @@ impl Choice {
         ordinal
     }
 
-    /// The library that has the driver's functions; a sentence where it is missing.
+    /// The library with the driver's functions, or a sentence if it is missing.
     pub fn library(self) -> Result<PathBuf, String> {
         match self {
             Self::Cuda(_) | Self::Gpu(_) => Ok(cuda::LIBRARY.into()),
-            // The error that names the file is that of the newest.
+            // If none is installed, the error names the newest.
             Self::Hip(_) => Ok(hip::library().unwrap_or_else(|| hip::LIBRARIES[0].into())),
             Self::Cpu(_) => install::locate(install::CPU_DEVICE).ok_or_else(|| {
                 format!("the CPU device ({}) is not installed beside this program; set MNEME_HOME", install::CPU_DEVICE)
@@ -95,7 +95,7 @@ impl Choice {
         }
     }
 
-    /// What code will be generated for, as far as it is known before the device is open.
+    /// The target of code generation, as far as it is known before the device is open.
     pub fn expected_target(self, recorded: &KernelDetails) -> Option<Target> {
         match self {
             Self::Cpu(_) => Some(Target::of_device(CPU, &recorded.ir_arch)),
@@ -106,7 +106,7 @@ impl Choice {
         }
     }
 
-    /// What code is generated for on this device.
+    /// The target of code generation on this device.
     pub fn target(self, device: &Description, recorded: &KernelDetails) -> Target {
         match self {
             Self::Cpu(_) => Target::of_device(CPU, &recorded.ir_arch),
@@ -114,7 +114,7 @@ impl Choice {
         }
     }
 
-    /// The driver's sentence, and what the user can do about it.
+    /// The driver's error, and what the user can do about it.
     pub fn explain(self, error: &str, recorded: &RecordedInstance) -> String {
         match self {
             Self::Cpu(_) => error.to_owned(),

@@ -1,4 +1,4 @@
-//! The replay context, which stays the same for all configurations.
+//! The replay context, which is the same for all configurations.
 
 pub mod device;
 pub mod settings;
@@ -30,69 +30,69 @@ use crate::recording::instance::RecordedInstance;
 use crate::recording::snapshot::{Snapshot, SnapshotLayout};
 use crate::verify::tolerances::{self, Bounds};
 
-/// A recorded instance and the devices, limits and rules that it is replayed with.
+/// A recorded instance and the devices, limits and rules of its replay.
 pub struct ReplayContext {
-    /// What compiles, a program for each version of LLVM.
+    /// The programs that compile, one for each version of LLVM.
     pub programs: Builders,
-    /// The version of LLVM that wrote the code at hand, where it says so; of several modules the newest.
+    /// The version of LLVM that wrote the code, if the code contains it; the newest for several modules.
     pub written_by: Option<u32>,
-    /// The version of LLVM that compiles where a configuration does not say.
+    /// The version of LLVM for configurations that do not name one.
     pub llvm: u32,
-    /// The version that is wanted at once.
+    /// The version that is needed first.
     pub first_llvm: u32,
-    /// The whole version of the LLVM that wrote the code, e.g. "19.1.7".
+    /// The full version of the LLVM that wrote the code, e.g. "19.1.7".
     pub ir_version: Option<String>,
     pub recorded: RecordedInstance,
     pub modules: Vec<Vec<u8>>,
     pub snapshot: Snapshot,
-    /// What replayed memory may differ by.
+    /// The accepted differences of replayed memory.
     pub bounds: Bounds,
     /// Why memory was not searched for bytes that the kernel only writes, one sentence.
     pub not_searched: String,
-    /// Seeds of fresh inputs that say something, for recordings that prove too little by themselves.
+    /// Seeds of useful fresh inputs, for recordings that prove too little by themselves.
     pub fresh_inputs: Vec<u64>,
-    /// The application's own code does not run here, as far as is known.
+    /// Whether the application's own code is known to fail here.
     pub own_code_fails: Cell<bool>,
-    /// Runs are a survey of how they differ from each other.
+    /// Whether runs are a survey of their differences.
     pub survey: bool,
-    /// Folder for memory that differs.
+    /// The folder for differing memory.
     pub dump: Option<PathBuf>,
-    /// Of every launch, in order.
+    /// The argument bytes of every launch, in order.
     pub arguments: Vec<Vec<u8>>,
     /// At least one, all of one kind.
     pub devices: Vec<Choice>,
     pub library: PathBuf,
     pub timing: Timing,
     pub isolation: Isolation,
-    /// Configurations that run at a time, over all devices.
+    /// How many configurations run at a time, on all devices together.
     pub workers: usize,
-    /// More configurations may come: executors have others ready to take over.
+    /// Whether more configurations may come, so executors have standbys.
     pub standby: bool,
-    /// What device and kernels print is not shown.
+    /// Whether to hide the output of device and kernels.
     pub quiet: bool,
-    /// For a build, and for all runs of a configuration.
+    /// The time limit of a build, and of all runs of a configuration.
     pub limit: Duration,
-    /// Builders at a time, and the memory that each may take, bytes.
+    /// How many builders run at a time, and the memory limit of each, bytes.
     pub builders: usize,
     pub builder_memory: Option<u64>,
-    /// Code in the recorded kernel's place.
+    /// Code in place of the recorded kernel's.
     pub replacement: Option<Replacement>,
     /// The program that runs pipelines.
     pub external: Option<External>,
-    /// IR that builds return.
+    /// The IR that builds return.
     pub keep: Keep,
-    /// Builds that fail tell the texts that they had come to.
+    /// Whether failed builds return the texts of their finished stages.
     pub texts: bool,
-    /// The source in the recorded kernel's place did not compile: there is nothing to replay.
+    /// The replacement source did not compile, so the replay has no code.
     pub unbuilt: Option<NotBuilt>,
 }
 
 impl ReplayContext {
-    /// Opens the recording, starts the program that compiles what is in it, and chooses the device. No other process is
-    /// left running; memory is read where the recording is the existing Mneme's.
+    /// Opens the recording, starts the program that compiles its code, and chooses the device. Leaves no other process
+    /// running. Reads memory only if the recording is the existing Mneme's.
     pub fn open(settings: ReplaySettings) -> Result<Self, Fatal> {
         let preparation = match settings.isolation {
-            // Nothing is forked from it, and the first build would wait.
+            // No builder is forked from it, and the first build would wait.
             Isolation::None => Preparation::None,
             Isolation::Fault | Isolation::Process => Preparation::Full,
         };
@@ -106,24 +106,24 @@ impl ReplayContext {
         let (replacement, unbuilt) = given(&settings, &recorded)?;
         let modules = if replacement.is_some() { Vec::new() } else { recorded.modules()? };
         let written_by = match &replacement {
-            // What does not say who wrote it came of the recorded IR, most likely.
+            // Code without a version was probably derived from the recorded IR.
             Some(Replacement::Ir(bytes)) => written_by([bytes.as_slice()])
                 .or_else(|| written_by(recorded.modules().ok()?.iter().map(Vec::as_slice))),
             _ => written_by(modules.iter().map(Vec::as_slice)),
         };
         let llvm = match programs.chosen(settings.default_llvm, written_by) {
-            // It reads no IR.
+            // The application's own code needs no IR.
             Err(_) if settings.original => programs.newest(),
             found => found?,
         };
         let chosen = settings.llvm.or(settings.default_llvm).is_some() || settings.original;
         if let Some(found) = written_by.filter(|found| !chosen && *found < llvm && LLVM_VERSIONS.contains(found)) {
             mneme_core::remark!(
-                "mneme-replay: LLVM {llvm} compiles IR of LLVM {found}, as {BUILDER}{found} is not installed"
+                "mneme-replay: LLVM {llvm} compiles IR of LLVM {found}, because {BUILDER}{found} is not installed"
             );
         }
         let first_llvm = programs.chosen(settings.llvm, written_by).unwrap_or(llvm);
-        // One that cannot be started is what builds come to.
+        // If it cannot be started, builds report that.
         let _ = programs.of(first_llvm)?.start(preparation);
         let ir_version = match &replacement {
             Some(Replacement::Ir(bytes)) => newest_version([bytes.as_slice()]),
@@ -137,7 +137,7 @@ impl ReplayContext {
         if devices.iter().any(|device| device.is_cpu() != devices[0].is_cpu()) {
             return Err(Fatal::new(
                 exit::BAD_USAGE,
-                "--device names the CPU device and a GPU; replay on them one by one",
+                "--device names the CPU device and a GPU; replay on one of them at a time",
             ));
         }
         if let Some(error) = devices.iter().find_map(|device| device.misfit(&recorded.kernel.ours)) {
@@ -150,9 +150,8 @@ impl ReplayContext {
         let layout = SnapshotLayout::of(&recorded)?;
         let bounds = Bounds::of(&recorded, &layout.regions, &settings.verification)?;
         if let Some(target) = tolerances::stray(&recorded, &layout.regions, &settings.verification) {
-            let error = format!(
-                "--tolerance names {target}, and the recording has no such buffer; mneme show lists what it has"
-            );
+            let error =
+                format!("--tolerance names {target}, which the recording does not have; mneme show lists its buffers");
             return Err(Fatal::new(exit::BAD_USAGE, error));
         }
         if let Some(text) = bounds.contested_text() {
@@ -160,10 +159,9 @@ impl ReplayContext {
         }
         if let Some(text) = bounds.left_out_text() {
             if settings.standby {
-                // A configuration that writes something else there would pass for right, and win.
-                let error = format!(
-                    "{text}; where that is meant for many configurations, say --tolerance BUFFER=ignore of each"
-                );
+                // A configuration that writes something else there would count as right, and win.
+                let error =
+                    format!("{text}; to accept that for many configurations, pass --tolerance BUFFER=ignore for each");
                 return Err(Fatal::new(exit::BAD_USAGE, error));
             }
             mneme_core::remark!("mneme-replay: {text}");
@@ -210,10 +208,10 @@ impl ReplayContext {
         })
     }
 
-    /// Has runs start from memory in which the bytes of `map` are filled.
+    /// Makes runs start from memory in which the bytes of `map` are filled.
     ///
     /// # Errors
-    /// There is no room for the memory in this process.
+    /// The memory does not fit into this process.
     pub fn poison(&mut self, map: &PoisonMap) -> Result<(), Fatal> {
         let mut layout = SnapshotLayout::of(&self.recorded)?;
         layout.poison(map);
@@ -224,12 +222,12 @@ impl ReplayContext {
         Ok(())
     }
 
-    /// What says what is right on fresh inputs, the first that can be built: the application's own code, or the
-    /// recorded pipeline.
+    /// The configurations that can compute the right results on fresh inputs, in order of preference: the application's
+    /// own code, and the recorded pipeline.
     pub fn oracles(&self) -> Vec<Configuration> {
         let recorded = self.recorded.recorded_configuration();
         let own = recorded.of_original();
-        // Code in the recorded kernel's place is what a pipeline compiles.
+        // With a replacement, a pipeline compiles that code instead of the recorded kernel's.
         let is_recorded = self.replacement.is_none() && self.external.is_none();
         (!self.own_code_fails.get()).then_some(own).into_iter().chain(is_recorded.then_some(recorded)).collect()
     }
@@ -250,18 +248,18 @@ impl ReplayContext {
         replacement.is_none_or(|it| matches!(it, Replacement::Ir(_)))
     }
 
-    /// Whether LLVM had a part in the outcome of a build.
+    /// Whether LLVM took part in the outcome of a build.
     pub fn is_compiled(&self, build: &BuildSpec, outcome: &BuildOutcome) -> bool {
         match outcome {
             Ok((built, _)) => built.lifted || (self.is_ir(build) && !build.configuration.original),
-            // Nothing was begun, or there is nothing to compile with.
+            // The build never began, or the compiler is missing.
             Err(NotBuilt { status, .. }) => {
                 !matches!(status, ReplayStatus::InvalidConfig | ReplayStatus::InternalError)
             }
         }
     }
 
-    /// The whole version of the LLVM that wrote the IR of a build, where it starts from IR that says so.
+    /// The full version of the LLVM that wrote the IR of a build, if the build starts from IR with a version.
     pub fn ir_version_of(&self, build: &BuildSpec) -> Option<String> {
         let own = match build.replacement.as_deref() {
             Some(Replacement::Ir(bytes)) => newest_version([bytes.as_slice()]),
@@ -291,15 +289,15 @@ impl ReplayContext {
         self.programs.chosen(build.configuration.llvm, written_by)
     }
 
-    /// The whole version of the LLVM that compiles where a configuration does not say; a process may have to be asked.
+    /// The full version of the default LLVM. May have to ask a process.
     ///
     /// # Errors
-    /// What compiles is of no use.
+    /// The program that compiles is unusable.
     pub fn llvm_version(&self) -> Result<&str, Fatal> {
         Ok(self.programs.of(self.llvm)?.llvm()?)
     }
 
-    /// What a fork server of a version of LLVM is started with.
+    /// The plan for starting a fork server of a version of LLVM.
     ///
     /// # Errors
     /// It is not installed.
@@ -321,14 +319,13 @@ impl ReplayContext {
     }
 }
 
-/// Room for the recorded memory.
+/// Reserves shared memory for the recorded memory.
 fn reserve(layout: SnapshotLayout) -> Result<Snapshot, Fatal> {
-    Snapshot::reserve(layout).map_err(|error| {
-        Fatal::new(exit::INTERNAL, format!("there is no room in this process for the recorded memory: {error}"))
-    })
+    Snapshot::reserve(layout)
+        .map_err(|error| Fatal::new(exit::INTERNAL, format!("cannot reserve memory for the recorded memory: {error}")))
 }
 
-/// Why kernels cannot be timed so on this kind of device, with the remedy.
+/// Why kernels on this kind of device cannot be timed with this timer, with the remedy.
 fn misfit(timing: &Timing, device: Choice) -> Option<&'static str> {
     match (timing, device.interface()) {
         (Timing::Only(Timer::Cupti), _) if device.is_cpu() => {
@@ -345,7 +342,8 @@ fn misfit(timing: &Timing, device: Choice) -> Option<&'static str> {
     }
 }
 
-/// Code in the recorded kernel's place, or the recorded code where that is not IR; and why there can be none.
+/// The code that replaces the recorded kernel's, or the recorded code if that is not IR; and the failed build if there
+/// is one.
 fn given(
     settings: &ReplaySettings,
     recorded: &RecordedInstance,

@@ -1,4 +1,4 @@
-//! The settings of a replay, worked out from the command line.
+//! The settings of a replay, from the command line.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,20 +11,20 @@ use crate::build::replacement::{CodeBeside, ReplacementFile};
 use crate::execute::timing::Timing;
 use crate::verify::tolerances;
 
-/// What a configuration that goes wrong can take with it.
+/// How much a failing configuration can take down with it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Isolation {
-    /// Configurations share a process until one breaks it; the next takes over
+    /// Configurations share a process until one breaks it; then another process takes over
     #[default]
     Fault,
-    /// Each configuration runs in a process of its own
+    /// Each configuration runs in a separate process
     Process,
-    /// One process for all runs and one for all builds, as profilers and debuggers like it: what breaks either ends the
-    /// replay, and there are no time limits
+    /// One process for all runs and one for all builds, for profilers and debuggers: a crash in either ends the replay,
+    /// and time limits do not apply
     None,
 }
 
-/// What is replayed, where, and under which limits.
+/// The subject of a replay, its devices and its limits.
 #[derive(Clone)]
 pub struct ReplaySettings {
     /// The `.json` file of the recorded kernel, or the recording's folder.
@@ -33,40 +33,40 @@ pub struct ReplaySettings {
     pub id: Option<String>,
     /// The kernel of a folder: its name or a part of it.
     pub kernel: Option<String>,
-    /// None for the kind that the recording was made on.
+    /// Empty for the kind of device that the recording was made on.
     pub devices: Vec<Choice>,
-    /// Configurations that run at a time; one on each device where `None`.
+    /// How many configurations run at a time. `None` means one on each device.
     pub workers: Option<usize>,
     pub isolation: Isolation,
     pub timing: Timing,
     pub verification: tolerances::ToleranceOptions,
-    /// For a build, and for all runs of a configuration.
+    /// The time limit of a build, and of all runs of a configuration.
     pub limit: Duration,
-    /// Builders at a time, and the memory that each may take, bytes.
+    /// How many builders run at a time, and the memory limit of each, bytes.
     pub builders: usize,
     pub builder_memory: Option<u64>,
-    /// Code in the recorded kernel's place.
+    /// Code in place of the recorded kernel's.
     pub code: Option<ReplacementFile>,
-    /// What lies beside the recorded code is in its place.
+    /// Uses code that is stored beside the recorded code.
     pub beside: Option<CodeBeside>,
-    /// The version of LLVM that the only configuration is compiled with, where the command line says.
+    /// The version of LLVM that compiles the only configuration, if the command line names one.
     pub llvm: Option<u32>,
-    /// That which compiles where a configuration does not say; where `None`, the one that fits the IR.
+    /// The version for configurations that do not name one. `None` means the one that fits the IR.
     pub default_llvm: Option<u32>,
-    /// The only configuration is the application's own code, which no LLVM has to read.
+    /// The only configuration is the application's own code, which LLVM need not read.
     pub original: bool,
     /// The program that runs pipelines.
     pub external: Option<External>,
-    /// IR that builds return.
+    /// The IR that builds return.
     pub keep: Keep,
-    /// Texts of builds that fail are wanted too.
+    /// Whether failed builds return their texts too.
     pub texts: bool,
-    /// More configurations may come: executors have others ready to take over.
+    /// Whether more configurations may come, so executors have standbys.
     pub standby: bool,
-    /// Runs are a survey of how they differ from each other.
+    /// Whether runs are a survey of their differences.
     pub survey: bool,
-    /// Folder for memory that differs.
+    /// The folder for differing memory.
     pub dump: Option<PathBuf>,
-    /// What device and kernels print is not shown.
+    /// Whether to hide the output of device and kernels.
     pub quiet: bool,
 }

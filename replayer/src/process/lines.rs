@@ -1,18 +1,18 @@
-//! Lines that arrive on a descriptor, which is watched together with other descriptors.
+//! Reads lines from a descriptor that is watched together with others.
 
 use std::os::fd::AsFd;
 
-/// Bytes that a line may have: more than any pipeline or kernel needs, and little enough for one without an end to do
+/// The longest allowed line, bytes: more than any pipeline or kernel needs, and little enough that an endless line does
 /// no harm.
 const LONGEST: usize = 64 << 20;
 
-/// Cuts what can be read into lines.
+/// Divides input into lines.
 #[derive(Default)]
 pub struct LineReader {
     bytes: Vec<u8>,
-    /// Bytes of `bytes` that were searched for the end of a line.
+    /// How many of `bytes` were searched for the end of a line.
     searched: usize,
-    /// The rest of a line that was too long is left out.
+    /// Whether the rest of a too long line is being skipped.
     skipping: bool,
     ended: bool,
     count: u64,
@@ -22,31 +22,31 @@ pub struct LineReader {
 #[derive(Debug, PartialEq)]
 pub struct Line {
     pub number: u64,
-    /// `None` where it was too long to keep.
+    /// `None` if it was too long to keep.
     pub text: Option<Vec<u8>>,
 }
 
 impl Line {
-    /// Whether there is nothing in it.
+    /// Whether the line is blank.
     pub fn is_blank(&self) -> bool {
         self.text.as_ref().is_some_and(|text| text.trim_ascii().is_empty())
     }
 }
 
-/// The error for a line that was too long.
+/// The error for a too long line.
 pub fn too_long() -> String {
     format!("the line has more than {LONGEST} bytes")
 }
 
-/// What is wrong with the JSON of a line, which is all that its reader saw: it knows of no other lines.
+/// The JSON error of a line, without the line number, which is always that of a single line.
 pub fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason).replace('`', "'")
 }
 
 impl LineReader {
-    /// Reads what is there; false at the end. The descriptor itself is read: what a buffered reader holds back, poll
-    /// would not announce.
+    /// Reads available input. Returns false at the end. Reads the descriptor itself, because `poll` does not report
+    /// data in a buffered reader.
     pub fn fill(&mut self, from: impl AsFd) -> std::io::Result<bool> {
         let mut buffer = [0; 64 * 1024];
         match nix::unistd::read(from, &mut buffer) {
@@ -68,7 +68,7 @@ impl LineReader {
 impl Iterator for LineReader {
     type Item = Line;
 
-    /// The next line that has arrived whole; after the end of input, the last one even without its end.
+    /// The next complete line; after the end of input, also an unterminated last one.
     fn next(&mut self) -> Option<Line> {
         let end = self.bytes[self.searched..].iter().position(|byte| *byte == b'\n').map(|at| self.searched + at);
         let text = match end {

@@ -1,7 +1,7 @@
-//! Standard output, which is kept for results alone.
+//! Standard output, which is reserved for results.
 //!
-//! Kernels, drivers and compilers print to whatever their process has as descriptor 1. Where that process is this one,
-//! the results keep a descriptor of their own, and what is printed goes to standard error.
+//! Kernels, drivers and compilers print to descriptor 1 of their process. If that is this process, results use a
+//! separate descriptor, and other output goes to standard error.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -14,10 +14,10 @@ use crate::error::Fatal;
 
 static OWN: OnceLock<File> = OnceLock::new();
 
-/// From now on whatever else is printed by this process goes to standard error.
+/// Redirects all other output of this process to standard error.
 ///
 /// # Errors
-/// There is no descriptor left.
+/// No descriptor is left.
 pub fn keep_apart() -> io::Result<()> {
     if OWN.get().is_some() {
         return Ok(());
@@ -31,18 +31,18 @@ pub fn keep_apart() -> io::Result<()> {
     Ok(())
 }
 
-/// What becomes of it shows whether anybody reads the results.
+/// The descriptor of the results. Polling it shows whether the reader is gone.
 pub fn descriptor() -> BorrowedFd<'static> {
     static STDOUT: OnceLock<io::Stdout> = OnceLock::new();
     OWN.get().map_or_else(|| STDOUT.get_or_init(io::stdout).as_fd(), AsFd::as_fd)
 }
 
-/// Writes to where results go.
+/// Writes results.
 ///
 /// # Errors
-/// Nobody reads them, or there is no room for them.
+/// The reader is gone, or the device is full.
 pub fn write(bytes: &[u8]) -> Result<(), Fatal> {
-    // The results are JSON, in which an escape is the character itself.
+    // Results are JSON, in which an escape stands for the character.
     let text = String::from_utf8_lossy(bytes);
     let plain = console::plain(&text);
     let bytes = plain.as_bytes();
@@ -55,11 +55,11 @@ pub fn write(bytes: &[u8]) -> Result<(), Fatal> {
     };
     written.map_err(|error| match error.kind() {
         io::ErrorKind::BrokenPipe => reader_gone(),
-        _ => Fatal::new(exit::INTERNAL, format!("the result cannot be written to standard output: {error}")),
+        _ => Fatal::new(exit::INTERNAL, format!("cannot write the result to standard output: {error}")),
     })
 }
 
-/// The end of a program whose results nobody reads.
+/// The error if the reader of the results is gone.
 pub fn reader_gone() -> Fatal {
-    Fatal::new(exit::INTERNAL, "nobody reads the results any more")
+    Fatal::new(exit::INTERNAL, "the reader of the results has closed standard output")
 }

@@ -1,6 +1,6 @@
 //! The decoder: a forked process that fills the shared snapshot.
 //!
-//! The supervisor so stays single-threaded.
+//! It keeps the supervisor single-threaded.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use crate::recording::instance::RecordedInstance;
 use crate::recording::snapshot::Snapshot;
 use mneme_builds::process::child::{Child, ChildStderr, ProcessEnd, pipe};
 
-/// A decoder at work.
+/// A running decoder.
 pub struct Decoder {
     child: Child,
     pipe: File,
@@ -34,7 +34,7 @@ impl Decoder {
         self.pipe.as_fd()
     }
 
-    /// Reads what the pipe holds; when the decoder is done, whether the snapshot can be used, or a sentence why not.
+    /// Reads the pipe. When the decoder is done, returns whether the snapshot is usable, or the reason why not.
     pub fn progress(&mut self) -> Option<Result<(), String>> {
         let mut buffer = [0; 4096];
         match self.pipe.read(&mut buffer) {

@@ -1,4 +1,4 @@
-//! The recorded instance that is replayed.
+//! The recorded instance of a replay.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use mneme_core::recording::{CodeKind, Moments, RecordingError};
 
 use crate::recording::interface;
 
-/// A recorded launch, read but for the contents of memory.
+/// A recorded launch, without the contents of memory.
 pub struct RecordedInstance {
     /// The folder of the recording.
     pub folder: PathBuf,
@@ -25,8 +25,8 @@ pub struct RecordedInstance {
 }
 
 impl RecordedInstance {
-    /// Reads the database and the manifests of instance `id`, or of the only one; of a recording of the existing Mneme
-    /// also all memory, and the IR, by one of `builders`. The caller must have one thread only.
+    /// Reads the database and the manifests of instance `id`, or of the only one. For a recording of the existing Mneme
+    /// also reads all memory, and lets one of `builders` read the IR. The caller must have only one thread.
     pub fn open(database: &Path, id: Option<&str>, builders: &Builders) -> Result<Self, RecordingError> {
         let kernel = KernelRecord::load_trusted(database)?;
         let instance = kernel.instance(database, id)?.1.clone();
@@ -42,7 +42,7 @@ impl RecordedInstance {
         Ok(recorded)
     }
 
-    /// Completes what the existing Mneme records.
+    /// Completes a recording of the existing Mneme from its IR.
     fn ask_the_ir(&mut self, builders: &Builders) -> Result<(), RecordingError> {
         let header = &self.moments.prologue.header;
         let is_complete = !self.kernel.ours.arguments.is_empty() || header.arguments.is_empty();
@@ -75,7 +75,7 @@ impl RecordedInstance {
         Ok(())
     }
 
-    /// The chunks that the recording names.
+    /// The chunks of the recording.
     pub fn store(&self) -> Result<Store, RecordingError> {
         self.moments.store(&self.folder)
     }
@@ -83,7 +83,7 @@ impl RecordedInstance {
     /// The bitcode of the kernel's closure, its own unit first.
     pub fn modules(&self) -> Result<Vec<Vec<u8>>, RecordingError> {
         if self.kernel.modules.is_empty() {
-            let what = "it holds no LLVM IR of the kernel; build the program with mneme-cc".into();
+            let what = "it has no LLVM IR of the kernel; build the program with mneme-cc".into();
             return Err(RecordingError::Damaged { path: self.database.clone(), what });
         }
         let sums = &self.kernel.ours.module_checksums;
@@ -100,7 +100,7 @@ impl RecordedInstance {
         self.kernel.modules.iter().enumerate().map(read).collect()
     }
 
-    /// What builds use of it.
+    /// The parts that builds need.
     pub fn for_builds(&self) -> RecordedKernel {
         let header = &self.moments.prologue.header;
         RecordedKernel {
@@ -116,7 +116,7 @@ impl RecordedInstance {
         }
     }
 
-    /// The recorded launch, compiled as the application was where that is known.
+    /// The configuration of the recorded launch, compiled as the application's code was, if that is known.
     pub fn recorded_configuration(&self) -> Configuration {
         self.instance.recorded_configuration()
     }

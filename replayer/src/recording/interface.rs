@@ -1,7 +1,7 @@
-//! The parts of a kernel's interface that only its IR has.
+//! Reads the parts of a kernel's interface that only its IR contains.
 //!
-//! In recordings of the existing Mneme these are where its parameters lie and which variables are constant. LLVM reads
-//! the IR in a process of its own, as it may crash on what is damaged.
+//! For recordings of the existing Mneme, these are the positions of its parameters and which variables are constant.
+//! LLVM reads the IR in a separate process, because it may crash on damaged IR.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use mneme_builds::protocol::{CodeParts, Question};
 /// Reading IR takes seconds at most.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// The interface of `kernel`, or why the IR does not tell. The caller must have one thread only.
+/// The interface of `kernel`, or the reason why it cannot be read. The caller must have only one thread.
 pub fn read(builders: &Builders, modules: &[Vec<u8>], kernel: &str) -> Result<KernelInterface, String> {
     let (parts, blob) = CodeParts::join(modules, None);
     let question = Question::Interface { kernel: kernel.to_owned(), parts };
@@ -21,7 +21,7 @@ pub fn read(builders: &Builders, modules: &[Vec<u8>], kernel: &str) -> Result<Ke
     let program = version.and_then(|version| builders.of(version)).map_err(|error| error.to_string())?;
     match program.ask(question, &blob, LIMIT) {
         Ok((found, _)) => found,
-        Err(AskError::Program(error)) => Err(format!("nothing reads the IR: {error}")),
+        Err(AskError::Program(error)) => Err(format!("cannot read the IR: {error}")),
         Err(AskError::Unanswered { how, complaint }) => {
             let said = complaint.map_or_else(String::new, |complaint| format!(": {}", complaint.trim()));
             Err(format!("the process that reads the IR {how}{said}"))

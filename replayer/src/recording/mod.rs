@@ -1,4 +1,4 @@
-//! The recording of a launch: its memory, and what only its IR has.
+//! The recording of a launch: its memory, and the parts that only its IR contains.
 
 pub mod decoder;
 pub mod instance;

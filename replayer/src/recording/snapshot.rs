@@ -1,10 +1,9 @@
 //! The recorded memory, decoded once into memory that all processes of a replay share.
 //!
-//! The layout follows from the manifests alone, so every process computes the same one before any byte is decoded.
-//! First come the prologue's regions, each contiguous, so that runs of chunks are uploaded in one copy; then the
-//! epilogue's chunks that differ from the prologue's, and the chunks that runs start from in the prologue's place, in
-//! which the bytes of a [`PoisonMap`] are filled. Chunks of zeros are never touched: fresh shared memory reads as
-//! zeros and costs nothing.
+//! The layout follows from the manifests alone, so every process computes the same one before decoding. First come the
+//! prologue's regions, each contiguous, so runs of chunks are uploaded in one copy. Next come the epilogue's chunks
+//! that differ from the prologue's, and chunks that replace the prologue's at the start of runs, in which the bytes of
+//! a [`PoisonMap`] are filled. Chunks of zeros are never touched: new shared memory reads as zeros and costs no memory.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -24,32 +23,32 @@ use rayon::prelude::*;
 
 use crate::recording::instance::RecordedInstance;
 
-/// No device has addresses from here on (57 bits are what x86-64 and NVIDIA's GPUs translate at most).
+/// Devices have no addresses from here on: x86-64 and NVIDIA's GPUs translate at most 57 bits.
 const ADDRESS_END: u64 = 1 << 57;
 
-/// A stretch of recorded memory and where its prologue is in the shared memory.
+/// A region of recorded memory, and the place of its prologue in the shared memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SnapshotRegion {
-    /// Name of the device variable; `None` for an allocation.
+    /// The name of the device variable, or `None` for an allocation.
     pub variable: Option<String>,
-    /// In constant memory.
+    /// Whether it is in constant memory.
     pub constant: bool,
-    /// A table of addresses of functions, which a replay fills with those of its own module.
+    /// A table of function addresses, which a replay fills with those of its own module.
     pub code: bool,
     pub tag: String,
-    /// How the application wanted it compared.
+    /// The comparison that the application requested.
     pub tolerance: Option<Tolerance>,
-    /// Others could write to it while it was recorded.
+    /// Whether others could write to it while it was recorded.
     pub shared: bool,
     pub address: u64,
     pub size: u64,
     /// Offset of the prologue in the shared memory, bytes.
     offset: usize,
-    /// Chunks before the launch.
+    /// The chunks before the launch.
     pub chunks: Vec<ChunkId>,
-    /// Chunks that the launch changed, ascending.
+    /// The chunks that the launch changed, ascending.
     pub changed: Vec<Changed>,
-    /// Chunks that are filled in part before each run, ascending.
+    /// The chunks that are partly filled before each run, ascending.
     pub poisoned: Vec<Poisoned>,
     /// Bytes that the launch writes, if it changes none of the region and reads them first.
     pub unshown: u64,
@@ -58,17 +57,17 @@ pub struct SnapshotRegion {
 /// A chunk with bytes that the kernel only writes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Poisoned {
-    /// Chunk of the region.
+    /// The index of the chunk in the region.
     pub index: usize,
     pub mask: Arc<Mask>,
-    /// Offset in the shared memory of the bytes that runs start from.
+    /// Offset in the shared memory of the bytes at the start of runs.
     offset: usize,
 }
 
-/// A chunk that the epilogue gives anew.
+/// A chunk that differs in the epilogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Changed {
-    /// Chunk of the region.
+    /// The index of the chunk in the region.
     pub index: usize,
     pub id: ChunkId,
     /// Offset of the epilogue's bytes in the shared memory, bytes.
@@ -153,8 +152,8 @@ impl SnapshotLayout {
         Ok(layout)
     }
 
-    /// Makes room for the chunks that runs start from where `map` fills bytes. Constants and tables of functions stay
-    /// as recorded.
+    /// Reserves chunks for the start of runs in which `map` fills bytes. Constants and tables of functions keep their
+    /// recorded contents.
     pub fn poison(&mut self, map: &PoisonMap) {
         let masks: Vec<Arc<Mask>> = map.masks.iter().cloned().map(Arc::new).collect();
         for chunk in &map.chunks {
@@ -178,17 +177,17 @@ impl SnapshotLayout {
         }
     }
 
-    /// Bytes of recorded memory.
+    /// The size of recorded memory, bytes.
     pub fn memory_bytes(&self) -> u64 {
         self.regions.iter().map(|region| region.size).sum()
     }
 
-    /// Bytes of shared memory that hold the prologue.
+    /// The size of the shared memory that contains the prologue, bytes.
     pub fn prologue_bytes(&self) -> u64 {
         self.regions.last().map_or(0, |region| region.file_offset() + region.chunks.len() as u64 * CHUNK)
     }
 
-    /// What has to be decoded: identity, offset and length in the shared memory; each place once.
+    /// The parts to decode: identity, offset and length in the shared memory; each place once.
     fn parts(&self) -> Vec<(ChunkId, usize, usize)> {
         let mut parts = Vec::new();
         for region in &self.regions {
@@ -206,7 +205,7 @@ impl SnapshotLayout {
 }
 
 impl SnapshotRegion {
-    /// Where the prologue is in the shared memory, bytes.
+    /// The place of the prologue in the shared memory, bytes.
     pub fn file_offset(&self) -> u64 {
         self.offset as u64
     }
@@ -216,23 +215,23 @@ impl SnapshotRegion {
         self.offset as u64 + at
     }
 
-    /// Offset and length in the region, bytes, of chunk `index`.
+    /// Offset and length of chunk `index` in the region, bytes.
     pub fn extent(&self, index: usize) -> (u64, u64) {
         let offset = index as u64 * CHUNK;
         (offset, (self.size - offset).min(CHUNK))
     }
 
-    /// Identity of chunk `index` after the launch.
+    /// The identity of chunk `index` after the launch.
     pub fn id_after(&self, index: usize) -> ChunkId {
         self.change_of(index).map_or(self.chunks[index], |changed| changed.id)
     }
 
-    /// How the launch changed chunk `index`, if it did.
+    /// The change of chunk `index` by the launch, if any.
     pub fn change_of(&self, index: usize) -> Option<&Changed> {
         self.changed.binary_search_by_key(&index, |changed| changed.index).ok().map(|found| &self.changed[found])
     }
 
-    /// How chunk `index` is filled before a run, if it is.
+    /// The filling of chunk `index` before a run, if any.
     pub fn poison_of(&self, index: usize) -> Option<&Poisoned> {
         self.poisoned.binary_search_by_key(&index, |poisoned| poisoned.index).ok().map(|found| &self.poisoned[found])
     }
@@ -249,7 +248,7 @@ impl SnapshotRegion {
     }
 }
 
-/// Joins stretches (offset, length), ascending, that touch.
+/// Joins adjacent stretches (offset, length), which must be ascending.
 pub fn coalesce(stretches: impl IntoIterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
     let mut runs: Vec<(u64, u64)> = Vec::new();
     for (offset, length) in stretches {
@@ -265,12 +264,12 @@ pub fn coalesce(stretches: impl IntoIterator<Item = (u64, u64)>) -> Vec<(u64, u6
 pub struct Snapshot {
     pub layout: SnapshotLayout,
     memory: NonNull<u8>,
-    /// The same memory as a file, which other programs may map.
+    /// The same memory as a file, which other programs can map.
     file: OwnedFd,
 }
 
 impl Snapshot {
-    /// Makes room for a snapshot, which children forked later share. Nothing is decoded yet.
+    /// Reserves memory for a snapshot, which later forks share. Decodes no chunk yet.
     pub fn reserve(layout: SnapshotLayout) -> nix::Result<Self> {
         let length = NonZeroUsize::new(layout.bytes.max(1)).expect("at least one");
         let file = memfd_create(c"snapshot", MFdFlags::MFD_CLOEXEC)?;
@@ -278,16 +277,16 @@ impl Snapshot {
         let flags = MapFlags::MAP_SHARED | MapFlags::MAP_NORESERVE;
         // SAFETY: a new mapping at an address of the system's choice replaces nothing.
         let memory = unsafe { mmap(None, length, ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, flags, &file, 0) }?;
-        // Where the system allows it (/sys/kernel/mm/transparent_hugepage/shmem_enabled), which is a matter of speed
-        // only.
-        // SAFETY: the mapping was just made and has this length; the advice changes nothing that it holds.
+        // Works only if the system allows it (/sys/kernel/mm/transparent_hugepage/shmem_enabled); it only affects
+        // speed.
+        // SAFETY: the mapping was just made and has this length; the advice does not change its contents.
         let _ = unsafe { madvise(memory, length.get(), MmapAdvise::MADV_HUGEPAGE) };
         Ok(Self { layout, memory: memory.cast(), file })
     }
 
-    /// Decodes everything, on all cores. Only the decoder child calls this, once, before anybody else reads.
+    /// Decodes all chunks, on all cores. Only the decoder child may call this, once, before other processes read.
     pub fn decode(&self, store: &Store) -> Result<(), RecordingError> {
-        // SAFETY: the mapping has this length; until the decoder has finished, no process but it touches the memory.
+        // SAFETY: the mapping has this length; until the decoder has finished, only it accesses the memory.
         let mut rest = unsafe { std::slice::from_raw_parts_mut(self.memory.as_ptr(), self.layout.bytes) };
         let mut start = 0;
         let mut work = Vec::new();
@@ -303,15 +302,15 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Makes the chunks that runs start from, where bytes are filled. Both moments are decoded.
+    /// Makes the chunks for the start of runs, with filled bytes. Both moments must be decoded.
     fn fill_poison(&self) {
         let regions = self.layout.regions.iter();
         let all: Vec<_> = regions.flat_map(|region| region.poisoned.iter().map(move |it| (region, it))).collect();
         all.into_par_iter().for_each(|(region, poisoned)| {
             let (offset, length) = region.extent(poisoned.index);
             assert!(poisoned.offset + length as usize <= self.layout.bytes, "a chunk is inside the snapshot");
-            // SAFETY: inside the mapping, in a place that belongs to this chunk alone; nobody reads it before the
-            // decoder has finished.
+            // SAFETY: inside the mapping, in a place for this chunk alone; it is read only after the decoder has
+            // finished.
             let start =
                 unsafe { std::slice::from_raw_parts_mut(self.memory.as_ptr().add(poisoned.offset), length as usize) };
             start.copy_from_slice(self.before(region, offset, length));
@@ -319,16 +318,16 @@ impl Snapshot {
         });
     }
 
-    /// Forbids this process to write to the memory, however wildly a kernel on the CPU device writes.
+    /// Forbids this process to write to the memory, which protects it from wild writes of kernels on the CPU device.
     pub fn seal(&self) -> nix::Result<()> {
-        // SAFETY: the mapping is this object's own and has this length; a process that seals it only reads it.
+        // SAFETY: the mapping is this object's and has this length; a process that seals it only reads it.
         unsafe { mprotect(self.memory.cast(), self.layout.bytes.max(1), ProtFlags::PROT_READ) }
     }
 
-    /// Forbids this process to read the memory as well, until it is sealed again: a kernel that runs in it does not find
+    /// Also forbids this process to read the memory until it is sealed again, so a kernel in this process cannot find
     /// the recorded result there.
     pub fn hide(&self) -> nix::Result<()> {
-        // SAFETY: as above; whoever hides it reads nothing of it before it is sealed again.
+        // SAFETY: as above; a process that hides it does not read it before it is sealed again.
         unsafe { mprotect(self.memory.cast(), self.layout.bytes.max(1), ProtFlags::PROT_NONE) }
     }
 
@@ -339,18 +338,18 @@ impl Snapshot {
 
     fn bytes(&self, offset: usize, length: usize) -> &[u8] {
         assert!(offset + length <= self.layout.bytes, "a stretch is inside the snapshot");
-        // SAFETY: inside the mapping; written by the decoder only, which has finished before anybody reads.
+        // SAFETY: inside the mapping; only the decoder writes it, and it finishes before anything is read.
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr().add(offset), length) }
     }
 
-    /// What a stretch of a region held before the launch.
+    /// The contents of a stretch of a region before the launch.
     pub fn before(&self, region: &SnapshotRegion, offset: u64, length: u64) -> &[u8] {
         assert!(offset + length <= region.size, "a stretch is inside its region");
         self.bytes(region.offset + offset as usize, length as usize)
     }
 
-    /// What a chunk of a region holds when a run starts: what it held before the launch, with the bytes filled that the
-    /// kernel only writes.
+    /// The contents of a chunk of a region at the start of a run: those before the launch, with the bytes filled that
+    /// the kernel only writes.
     pub fn start(&self, region: &SnapshotRegion, index: usize) -> &[u8] {
         let (offset, length) = region.extent(index);
         match region.poison_of(index) {
@@ -359,7 +358,7 @@ impl Snapshot {
         }
     }
 
-    /// What a chunk of a region held after the launch.
+    /// The contents of a chunk of a region after the launch.
     pub fn after(&self, region: &SnapshotRegion, index: usize) -> &[u8] {
         let (offset, length) = region.extent(index);
         match region.change_of(index) {
@@ -371,12 +370,12 @@ impl Snapshot {
 
 impl Drop for Snapshot {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this object's own and no slice of it outlives the object.
+        // SAFETY: the mapping is this object's, and slices of it do not outlive the object.
         let _ = unsafe { munmap(self.memory.cast(), self.layout.bytes.max(1)) };
     }
 }
 
-// SAFETY: reading goes through shared references only, and nobody writes once the decoder has finished.
+// SAFETY: shared references only read, and writing ends when the decoder has finished.
 unsafe impl Sync for Snapshot {}
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! The comparison of replayed memory with the recorded epilogue.
+//! Compares replayed memory with the recorded epilogue.
 //!
-//! What a tolerance accepts is defined by [`mneme_core::tolerance::measure`]; this adds what a failure has to say: the
-//! first element that is wrong, how many are, and by how much at most.
+//! [`mneme_core::tolerance::measure`] defines which differences a tolerance accepts. This module adds the report of a
+//! failure: the first wrong element, how many are wrong, and the largest errors.
 
 use std::ops::Range;
 
@@ -10,14 +10,14 @@ use mneme_core::tolerance::measure::{self, ElementValue, Errors};
 use mneme_core::tolerance::{DataType, Norm, Threshold, Tolerance};
 use serde::{Deserialize, Serialize};
 
-/// How a region is compared.
+/// The rule for comparing a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// What passes. Its type is what the elements are taken for.
+    /// The accepted difference. Its type is the type of the elements.
     pub tolerance: Tolerance,
-    /// An element also passes whose absolute error is at most this.
+    /// An element with an absolute error of at most this also passes.
     pub slack: f64,
-    /// What elements are shown as where bits have to be equal; bytes where nothing is known.
+    /// The type for showing elements if bits must be equal; bytes if it is unknown.
     pub shown: Option<DataType>,
 }
 
@@ -26,18 +26,18 @@ impl Comparison {
         Self { shown, ..Self::default() }
     }
 
-    /// Whether equal bits are asked for.
+    /// Whether bits must be equal.
     pub fn is_exact(&self) -> bool {
         self.tolerance.is_exact() && self.slack == 0.0
     }
 
-    /// What an element is.
+    /// The type of an element.
     pub fn dtype(&self) -> DataType {
         if self.is_exact() { self.shown.unwrap_or_default() } else { self.tolerance.dtype }
     }
 
-    /// Whether an element that differs in its bits passes. With a norm the buffer is judged as a whole, and nothing
-    /// that differs passes here.
+    /// Whether an element that differs in its bits passes. A norm judges the buffer as a whole, so then no such element
+    /// passes here.
     fn accepts(&self, recorded: ElementValue, replayed: ElementValue) -> bool {
         let error = |kind| measure::error(self.dtype(), kind, recorded, replayed);
         if self.is_exact() {
@@ -47,8 +47,8 @@ impl Comparison {
         error(self.tolerance.kind) <= bound || (self.slack > 0.0 && error(Threshold::Absolute) <= self.slack)
     }
 
-    /// Whether parts of a region pass, measured by [`measure`](Self::measure), among a whole whose elements have
-    /// `reference`.
+    /// Whether parts of a region, measured by [`measure`](Self::measure), pass. `reference` returns the errors of the
+    /// whole, which norms need.
     pub fn passes(&self, parts: &Errors, reference: impl FnOnce() -> Errors) -> bool {
         match self.tolerance.norm {
             _ if self.tolerance.ignore => true,
@@ -66,13 +66,13 @@ impl Comparison {
         errors
     }
 
-    /// The same elements measured in another unit, by themselves, with nothing beyond.
+    /// The same comparison in another unit, element by element, without a limit.
     pub fn in_unit(&self, kind: Threshold) -> Self {
         let tolerance = Tolerance { kind, threshold: f64::INFINITY, norm: Norm::None, ..self.tolerance };
         Self { tolerance, slack: 0.0, shown: self.shown }
     }
 
-    /// Looks at every element of a stretch that begins at `offset` of its region, bytes, with an element.
+    /// Checks every element of a stretch that begins with an element, at `offset` of its region, bytes.
     pub fn tally(&self, recorded: &[u8], replayed: &[u8], offset: u64) -> ElementTally {
         assert_eq!(recorded.len(), replayed.len(), "both moments have the same length");
         let mut tally = ElementTally::default();
@@ -109,20 +109,20 @@ impl Comparison {
     }
 }
 
-/// Numbers of a region and of a part of it.
+/// The numbers of a region and of a part of it.
 pub type Part = (usize, usize);
 
-/// How a region is compared: in parts, each from its offset to the next one's.
+/// The comparison of a region in parts, each from its offset to the next one's.
 ///
-/// Most regions have one part. An allocation that arguments of several types point into has one for each stretch.
+/// Most regions have one part. An allocation to which arguments of several types point has one for each stretch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RegionComparison {
-    /// Offset of each part in the region, ascending from 0.
+    /// The offset of each part in the region, ascending from 0.
     parts: Vec<(u64, Comparison)>,
 }
 
 impl RegionComparison {
-    /// Of parts with their offsets, ascending from 0. Neighbours that are compared alike become one.
+    /// Combines parts with their offsets, ascending from 0. Merges neighbours with equal comparisons.
     pub fn new(mut parts: Vec<(u64, Comparison)>) -> Self {
         parts.dedup_by(|later, earlier| later.1 == earlier.1);
         Self { parts }
@@ -132,13 +132,13 @@ impl RegionComparison {
         &self.parts[number].1
     }
 
-    /// Offsets of a part in a region of `size` bytes.
+    /// The offsets of a part in a region of `size` bytes.
     pub fn range(&self, number: usize, size: u64) -> Range<u64> {
         self.parts[number].0..self.parts.get(number + 1).map_or(size, |(next, _)| *next)
     }
 
-    /// Cuts `length` bytes at `offset` of the region: for each part that has some of them its number, and where they
-    /// are, counted from `offset`.
+    /// Divides `length` bytes at `offset` of the region: for each affected part, its number, and the range counted from
+    /// `offset`.
     pub fn cuts(&self, offset: u64, length: u64) -> impl Iterator<Item = (usize, Range<usize>)> + '_ {
         let end = offset + length;
         let of = move |number| {
@@ -154,13 +154,13 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().rev().fold("0x".into(), |text, byte| format!("{text}{byte:02x}"))
 }
 
-/// What a look at elements found.
+/// The result of checking elements.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ElementTally {
-    /// Elements that are not accepted.
+    /// How many elements are not accepted.
     pub differing: u64,
     pub first: Option<Difference>,
-    /// The errors among them.
+    /// The largest errors among them.
     pub largest: Largest,
 }
 
@@ -171,12 +171,12 @@ pub struct Difference {
     pub offset: u64,
     pub recorded: String,
     pub replayed: String,
-    /// Bytes.
+    /// Its size, bytes.
     pub element_size: u32,
 }
 
 impl ElementTally {
-    /// Adds what was found after this one.
+    /// Adds a later tally.
     #[must_use]
     pub fn and(mut self, later: Self) -> Self {
         self.differing += later.differing;
@@ -286,13 +286,13 @@ mod tests {
         };
         let comparison = Comparison { tolerance: norm, ..Comparison::default() };
         let (recorded, replayed) = (singles(&[1.0, 3.0]), singles(&[2.0, 3.0]));
-        // Only the first element was looked at, because the second is in a part that is equal.
+        // Only the first element was checked, because the second is in an equal part.
         let parts = comparison.measure(&recorded[..4], &replayed[..4]);
         let reference = || Errors::of(&norm, &recorded, &recorded);
         assert!(comparison.passes(&parts, reference), "1 of 4 is below 0.5");
         let tight = Comparison { tolerance: Tolerance { threshold: 0.2, ..norm }, ..comparison };
         assert!(!tight.passes(&parts, reference));
-        assert_eq!(tight.tally(&recorded, &replayed, 0).differing, 1, "elements that differ are told");
+        assert_eq!(tight.tally(&recorded, &replayed, 0).differing, 1, "differing elements are reported");
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! The element types of memory regions, read off the kernel's signature.
+//! Determines the element types of memory regions from the kernel's signature.
 //!
-//! A mangled name tells the C++ types of the parameters. An allocation that a parameter of type `float *` (or `float4
-//! const *`) points into holds floats. Where nothing is known, memory is bytes: integers read as floats are denormal,
-//! and any absolute tolerance would let them pass.
+//! A mangled name contains the C++ types of the parameters. An allocation to which a parameter of type `float *` (or
+//! `float4 const *`) points contains floats. Memory of unknown type is bytes: integers read as floats are denormal, and
+//! any absolute tolerance would accept them.
 //!
-//! Allocators hand out parts of one large allocation. If parameters of several types point into one, each types the
+//! Allocators return parts of one large allocation. If parameters of several types point into it, each determines the
+//! type from where it points to where the next one does.
 //! stretch from where it points to where the next one does.
 
 use std::collections::BTreeMap;
@@ -15,12 +16,12 @@ use mneme_core::tolerance::DataType;
 use crate::recording::instance::RecordedInstance;
 use crate::recording::snapshot::SnapshotRegion;
 
-/// What a stretch of memory holds, as far as the signature tells.
+/// The contents of a stretch of memory according to the signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Elements {
     Unknown,
     Of(DataType),
-    /// Pointers of several types lead here, so that it is compared exactly.
+    /// Pointers of several types lead here, so it is compared exactly.
     Contested,
 }
 
@@ -33,7 +34,7 @@ impl Elements {
     }
 }
 
-/// What each region holds: stretches with their offsets, ascending from 0.
+/// The contents of each region: stretches with their offsets, ascending from 0.
 pub fn of_regions(recorded: &RecordedInstance, regions: &[SnapshotRegion]) -> Vec<Vec<(u64, Elements)>> {
     let types = pointees(&recorded.kernel.demangled_name);
     let pointers =
@@ -50,7 +51,7 @@ pub fn of_regions(recorded: &RecordedInstance, regions: &[SnapshotRegion]) -> Ve
     regions.iter().map(of).collect()
 }
 
-/// The stretches of a region that pointers lead into, by offset.
+/// The stretches of a region that pointers lead to, by offset.
 fn stretches(claims: impl Iterator<Item = (u64, Pointee)>) -> Vec<(u64, Elements)> {
     let mut by_offset: BTreeMap<u64, Elements> = BTreeMap::new();
     for (offset, pointee) in claims {
@@ -65,7 +66,7 @@ fn stretches(claims: impl Iterator<Item = (u64, Pointee)>) -> Vec<(u64, Elements
     let mut found: Vec<(u64, Elements)> = by_offset.into_iter().collect();
     found.dedup_by_key(|(_, elements)| *elements);
     match found.as_mut_slice() {
-        // One type: a pointer into the middle says what all of it holds.
+        // With one type, a pointer into the middle determines the type of the whole region.
         [(offset, _)] => *offset = 0,
         [(0, _), ..] => {}
         _ => found.insert(0, (0, Elements::Unknown)),
@@ -73,14 +74,14 @@ fn stretches(claims: impl Iterator<Item = (u64, Pointee)>) -> Vec<(u64, Elements
     found
 }
 
-/// The value of each argument of the recorded launch, where it has a pointer's size.
+/// The value of each argument of the recorded launch that has a pointer's size.
 pub fn argument_pointers(recorded: &RecordedInstance) -> Vec<Option<u64>> {
     let layout = &recorded.kernel.ours.arguments;
     pointers(layout, &recorded.moments.prologue.parameter_buffer(), layout.len())
 }
 
-/// The pointer that each parameter holds, if it has a pointer's size; as many as there are `parameters`, or none where
-/// the recorded layout has another number.
+/// The value of each parameter that has a pointer's size. Returns one entry for each parameter, or an empty list if the
+/// recorded layout has another number of `parameters`.
 fn pointers(layout: &[ArgumentLayout], buffer: &[u8], parameters: usize) -> Vec<Option<u64>> {
     if layout.len() != parameters {
         return Vec::new();
@@ -92,16 +93,16 @@ fn pointers(layout: &[ArgumentLayout], buffer: &[u8], parameters: usize) -> Vec<
     layout.iter().map(value).collect()
 }
 
-/// What a parameter points at.
+/// The target of a pointer parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pointee {
     Elements(DataType),
-    /// A type that is not known here.
+    /// An unknown type.
     Opaque,
 }
 
 impl Pointee {
-    /// What a pointer of this value points at: elements are where their size allows.
+    /// The target of a pointer with this value, which must be aligned for the elements.
     fn at(self, pointer: u64) -> Self {
         match self {
             Self::Elements(dtype) if !pointer.is_multiple_of(dtype.size() as u64) => Self::Opaque,
@@ -110,7 +111,7 @@ impl Pointee {
     }
 }
 
-/// For each parameter of a demangled function: what it points at, if it is a pointer.
+/// For each parameter of a demangled function: its target, if it is a pointer.
 fn pointees(demangled: &str) -> Vec<Option<Pointee>> {
     parameters(demangled).into_iter().map(pointee).collect()
 }
@@ -146,7 +147,7 @@ fn pointee(parameter: &str) -> Option<Pointee> {
 }
 
 fn elements(parameter: &str) -> Option<DataType> {
-    // Qualifiers stand as words or lean on the asterisk; they do not change what is pointed at.
+    // Qualifiers are separate words or adjacent to the asterisk; they do not change the target.
     let spaced = parameter.replace('*', " * ");
     let words: Vec<&str> = spaced.split_whitespace().filter(|word| !QUALIFIERS.contains(word)).collect();
     let (asterisk, base) = words.split_last()?;

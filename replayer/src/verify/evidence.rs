@@ -1,8 +1,8 @@
 //! The evidence of a comparison: the bytes that would be wrong if the kernel had not run.
 //!
-//! Runs start from [`Snapshot::start`], which differs from the recorded result where the launch changed memory and
-//! where bytes are filled that the kernel only writes. [`of`] counts these bytes, and those of them that fail the rules
-//! in force if nobody writes them. The counts depend on the recording and the rules, and not on a configuration's code.
+//! Runs start from [`Snapshot::start`]. It differs from the recorded result in the memory that the launch changed, and
+//! in the filled bytes that the kernel only writes. [`of`] counts these bytes, and those of them that fail the rules in
+//! force if they are not written. The counts depend on the recording and the rules, and not on a configuration's code.
 
 use std::ops::Range;
 
@@ -14,14 +14,14 @@ use rayon::prelude::*;
 use super::comparison::{Comparison, RegionComparison};
 use crate::recording::snapshot::{Snapshot, SnapshotRegion};
 
-/// Bytes of an element of unknown type.
+/// The assumed size of an element of unknown type, bytes.
 const UNKNOWN: usize = 8;
-/// Chunks that one thread looks at.
+/// How many chunks one thread counts.
 const FEW: usize = 256;
-/// Rules that are told one by one.
+/// How many rules are listed.
 const MOST_TOLD: usize = 32;
 
-/// Bytes of some chunks of a region.
+/// Byte counts of some chunks of a region.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     written: u64,
@@ -41,7 +41,7 @@ impl Counts {
     }
 }
 
-/// What a comparison of each region under these rules shows. The snapshot is decoded.
+/// The evidence of comparing each region under these rules. The snapshot must be decoded.
 pub fn of(snapshot: &Snapshot, comparisons: &[RegionComparison]) -> Evidence {
     let mut evidence = Evidence::default();
     let mut rules = 0;
@@ -87,7 +87,7 @@ fn rule(region: &SnapshotRegion, comparison: &Comparison) -> String {
     format!("{place}: {}{slack}", comparison.tolerance)
 }
 
-/// Counts some bytes of a region, all of which are compared alike.
+/// Counts some bytes of a region, all of which have the same comparison.
 fn part_counts(snapshot: &Snapshot, region: &SnapshotRegion, comparison: &Comparison, bytes: &Range<usize>) -> Counts {
     let mut chunks: Vec<usize> = region.changed.iter().map(|changed| changed.index).collect();
     chunks.extend(region.poisoned.iter().map(|poisoned| poisoned.index));
@@ -97,7 +97,7 @@ fn part_counts(snapshot: &Snapshot, region: &SnapshotRegion, comparison: &Compar
         chunks.into_iter().map(|chunk| (chunk, within(region, chunk, bytes))).collect();
     cuts.retain(|(_, cut)| !cut.is_empty());
     let of = |cut: &(usize, Range<usize>)| chunk_counts(snapshot, region, cut.0, &cut.1, comparison);
-    // Threads cost more to start than a few chunks take.
+    // Starting threads takes longer than counting a few chunks.
     let counts = if cuts.len() < FEW {
         cuts.iter().map(of).fold(Counts::default(), Counts::and)
     } else {
@@ -105,20 +105,20 @@ fn part_counts(snapshot: &Snapshot, region: &SnapshotRegion, comparison: &Compar
     };
     match comparison.tolerance.norm {
         Norm::None => counts,
-        // A norm bounds all bytes together: they are shown if they fail when nobody has written them.
+        // A norm judges all bytes together: they all count as shown if they fail when they are not written.
         _ if passes_unwritten(snapshot, region, &cuts, comparison, bytes) => Counts { shown: 0, ..counts },
         _ => Counts { shown: counts.written, ..counts },
     }
 }
 
-/// Where a chunk has some of these bytes of its region.
+/// The part of a chunk that these bytes of its region cover.
 fn within(region: &SnapshotRegion, chunk: usize, bytes: &Range<usize>) -> Range<usize> {
     let (offset, length) = region.extent(chunk);
     let (offset, length) = (offset as usize, length as usize);
     bytes.start.max(offset).min(offset + length) - offset..bytes.end.max(offset).min(offset + length) - offset
 }
 
-/// Bytes of an element: of the type that is compared, or a word if the type is unknown.
+/// The size of an element, bytes: of the compared type, or a word if the type is unknown.
 pub fn element(comparison: &Comparison) -> usize {
     match comparison.shown {
         None if comparison.is_exact() => UNKNOWN,
@@ -151,7 +151,7 @@ fn chunk_counts(
     Counts { written, changed: differing(before, after, size), poisoned, shown }
 }
 
-/// Bytes of elements that differ in a byte.
+/// The size of all elements that differ, bytes.
 fn differing(one: &[u8], other: &[u8], size: usize) -> u64 {
     if one == other {
         return 0;

@@ -1,6 +1,6 @@
-//! Verification: the comparison of replayed memory with the recorded memory.
+//! Verification: compares replayed memory with the recorded memory.
 //!
-//! It has what memory holds, and what it may differ by.
+//! Contains the types of memory, and the accepted differences.
 
 pub mod comparison;
 pub mod elements;

@@ -1,17 +1,17 @@
-//! The tolerance that each region is compared under.
+//! The tolerance of each region.
 //!
-//! What is said of one buffer goes before what is said of all:
+//! A rule for one buffer overrides the general rules. The order of precedence is:
 //!
-//! 1. `--tolerance BUFFER=…` of the command line (the last that names the buffer),
+//! 1. `--tolerance BUFFER=…` on the command line (the last that names the buffer),
 //! 2. the rules of `<static-hash>.tolerances.json` beside the recording,
-//! 3. what the application said of the allocation when it was recorded,
-//! 4. not at all, for memory that other processes or devices could write to while it was recorded, unless an argument
-//!    leads into it,
+//! 3. the application's annotation of the allocation at recording,
+//! 4. no comparison, for memory that other processes or devices could write to while it was recorded, unless an
+//!    argument leads into it,
 //! 5. the configuration's `tolerance`, then `--tolerance …` without a buffer, then `--rtol` and `--atol`,
 //! 6. equal bits.
 //!
-//! What is said of all buffers (5) never applies to one that is known to hold something else: a tolerance for floats is
-//! applied to every buffer of floats, in its own type, and not to integers. Where the type of a buffer is unknown, the
+//! General rules (5) never apply to a buffer that is known to hold another type: a tolerance for floats applies to
+//! every buffer of floats, in its own type, and not to integers. If the type of a buffer is unknown, the
 //! configuration's and `--tolerance` apply as written, and `--rtol` and `--atol` do not. Bytes that pointers of several
 //! types lead to are compared exactly.
 
@@ -28,14 +28,14 @@ use crate::recording::snapshot::SnapshotRegion;
 use crate::verify::comparison::{Comparison, RegionComparison};
 use crate::verify::elements::{self, Elements};
 
-/// What the command line says.
+/// The options of the command line.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToleranceOptions {
     /// `--tolerance`, in order.
     pub tolerances: Vec<ToleranceOption>,
     pub rtol: Option<f64>,
     pub atol: Option<f64>,
-    /// `--dtype`: what all memory holds.
+    /// `--dtype`: the type of all memory.
     pub dtype: Option<DataType>,
 }
 
@@ -48,7 +48,7 @@ pub struct ToleranceOption {
 }
 
 impl ToleranceOption {
-    /// Reads `[BUFFER=]TYPE:THRESHOLD[:KIND[:NORM]]`, `[BUFFER=]exact` or `BUFFER=ignore`.
+    /// Parses `[BUFFER=]TYPE:THRESHOLD[:KIND[:NORM]]`, `[BUFFER=]exact` or `BUFFER=ignore`.
     ///
     /// # Errors
     /// One sentence for the user.
@@ -59,14 +59,15 @@ impl ToleranceOption {
         };
         let tolerance = read_tolerance(tolerance)?;
         if tolerance.ignore && target.is_none() {
-            return Err("only a buffer that is named can be ignored".into());
+            return Err("ignore needs a buffer: write BUFFER=ignore".into());
         }
         Ok(Self { target, tolerance })
     }
 }
 
 fn read_target(text: &str) -> Result<RuleTarget, String> {
-    let unknown = || format!("'{text}' names no buffer; write argument:N, tag:NAME, variable:NAME or address:0x…");
+    let unknown =
+        || format!("'{text}' does not name a buffer; write argument:N, tag:NAME, variable:NAME or address:0x…");
     let (kind, name) = text.split_once(':').ok_or_else(unknown)?;
     match kind {
         "argument" => name.parse().map(RuleTarget::Argument).map_err(|_| unknown()),
@@ -89,54 +90,51 @@ fn read_tolerance(text: &str) -> Result<Tolerance, String> {
     let mut next = || parts.next();
     let dtype = next().unwrap_or_default();
     let dtype = DataType::ALL.into_iter().find(|it| it.name() == dtype).ok_or_else(|| {
-        format!(
-            "'{dtype}' is no type; there are {}, and exact and ignore",
-            DataType::ALL.map(DataType::name).join(", ")
-        )
+        format!("'{dtype}' is not a type; use one of {}, exact or ignore", DataType::ALL.map(DataType::name).join(", "))
     })?;
-    let threshold = next().ok_or("a threshold has to follow the type, as in f32:1e-5")?;
-    let threshold = threshold.parse().map_err(|_| format!("'{threshold}' is no number"))?;
+    let threshold = next().ok_or("a threshold must follow the type, as in f32:1e-5")?;
+    let threshold = threshold.parse().map_err(|_| format!("'{threshold}' is not a number"))?;
     let kind = match next() {
         None => Threshold::default(),
         Some(name) => Threshold::ALL
             .into_iter()
             .find(|it| it.name() == name)
-            .ok_or_else(|| format!("'{name}' is no kind of error; there are absolute, relative and ulp"))?,
+            .ok_or_else(|| format!("'{name}' is not a kind of error; use absolute, relative or ulp"))?,
     };
     let norm = match next() {
         None => Norm::default(),
         Some(name) => Norm::ALL
             .into_iter()
             .find(|it| it.name() == name)
-            .ok_or_else(|| format!("'{name}' is no norm; there are none, l1, l2 and linf"))?,
+            .ok_or_else(|| format!("'{name}' is not a norm; use none, l1, l2 or linf"))?,
     };
     if let Some(rest) = next() {
-        return Err(format!("nothing can follow the norm, but '{rest}' does"));
+        return Err(format!("'{rest}' is not allowed after the norm"));
     }
     let tolerance = Tolerance { dtype, threshold, kind, norm, ignore: false };
     tolerance.check().map(|()| tolerance)
 }
 
-/// What is known of a recording's regions before any configuration.
+/// The tolerances of a recording's regions, independent of the configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bounds {
     /// The parts of each region.
     regions: Vec<Vec<PartBounds>>,
-    /// Address and bytes of each part that is not compared because others could write to it.
+    /// Address and size of each part that is not compared because others could write to it.
     left_out: Vec<(u64, u64)>,
-    /// Address of each part that pointers of several types lead to.
+    /// The address of each part that pointers of several types lead to.
     contested: Vec<u64>,
-    /// What was said of all regions, the first that applies decides.
+    /// The general rules; the first that applies decides.
     general: Vec<General>,
 }
 
 /// A part of a region.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct PartBounds {
-    /// Where it begins in the region.
+    /// Its offset in the region.
     offset: u64,
     elements: Elements,
-    /// What was said of it alone.
+    /// The rule for it alone.
     own: Option<Tolerance>,
 }
 
@@ -144,9 +142,9 @@ struct PartBounds {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct General {
     comparison: Comparison,
-    /// Applies to regions of unknown type.
+    /// Whether it applies to regions of unknown type.
     unknown: bool,
-    /// Applies to all regions, whatever they seem to hold.
+    /// Whether it applies to all regions, whatever their type.
     forced: bool,
 }
 
@@ -165,10 +163,10 @@ impl General {
 }
 
 impl Bounds {
-    /// Puts together what command line, rules and recording say.
+    /// Combines command line, rules and recording.
     ///
     /// # Errors
-    /// If the file of rules cannot be read.
+    /// The file of rules cannot be read.
     pub fn of(
         recorded: &RecordedInstance,
         regions: &[SnapshotRegion],
@@ -211,7 +209,8 @@ impl Bounds {
         Ok(Self { regions, general: general(options), left_out, contested })
     }
 
-    /// What is compared exactly under a tolerance because pointers of several types lead there, in a sentence.
+    /// A sentence on the memory that is compared exactly in spite of a tolerance, because pointers of several types
+    /// lead there.
     pub fn contested_text(&self) -> Option<String> {
         let places: Vec<String> = self.contested.iter().map(|address| format!("{address:#x}")).collect();
         (!self.general.is_empty() && !places.is_empty()).then(|| {
@@ -223,7 +222,7 @@ impl Bounds {
         })
     }
 
-    /// What is not compared because other processes or devices could write to it, in a sentence.
+    /// A sentence on the memory that is not compared because other processes or devices could write to it.
     pub fn left_out_text(&self) -> Option<String> {
         let bytes: u64 = self.left_out.iter().map(|(_, size)| size).sum();
         let places: Vec<String> = self.left_out.iter().map(|(address, _)| format!("{address:#x}")).collect();
@@ -235,7 +234,7 @@ impl Bounds {
         })
     }
 
-    /// How each region is compared under a configuration.
+    /// The comparison of each region under a configuration.
     pub fn comparisons(&self, configured: Option<Tolerance>) -> Vec<RegionComparison> {
         let configured = configured.map(|tolerance| General {
             comparison: Comparison { tolerance, ..Comparison::default() },
@@ -257,8 +256,8 @@ impl Bounds {
     }
 }
 
-/// Whether the region at an address was left otherwise than it was found. What nobody has changed is compared, whoever
-/// could have.
+/// Whether the region at an address differs between the moments. Unchanged memory is compared even if others could have
+/// changed it.
 fn has_changed(address: u64, prologue: &MemoryState, epilogue: &MemoryState) -> bool {
     let chunks = |state: &MemoryState| {
         state.regions().find(|region| region.address == address).map(|region| region.chunks.to_vec())
@@ -266,7 +265,7 @@ fn has_changed(address: u64, prologue: &MemoryState, epilogue: &MemoryState) -> 
     chunks(prologue) != chunks(epilogue)
 }
 
-/// Whether an argument, or a part of one, is an address that leads into a region, one of all.
+/// Whether an argument, or a part of one, is an address that leads into a region. `all` are all regions.
 fn is_led_to(region: Range<u64>, all: impl Iterator<Item = Range<u64>>, prologue: &MemoryState) -> bool {
     let leads = Leads::to(&[region], &all.collect::<Vec<_>>());
     let words = prologue.header.arguments.iter().flat_map(|argument| argument.bytes.as_chunks::<8>().0);
@@ -278,7 +277,7 @@ fn range(region: &SnapshotRegion) -> Range<u64> {
     region.address..region.address.saturating_add(region.size)
 }
 
-/// A buffer that a `--tolerance` names and the recording does not have.
+/// A buffer that a `--tolerance` names and the recording lacks.
 pub fn stray<'a>(
     recorded: &RecordedInstance,
     regions: &[SnapshotRegion],
@@ -289,7 +288,7 @@ pub fn stray<'a>(
     named.find(|target| !regions.iter().any(|region| target.names(&place(region), &arguments)))
 }
 
-/// A region, as rules see it.
+/// A region in the form that rules use.
 pub fn place(region: &SnapshotRegion) -> RuleRegion<'_> {
     RuleRegion { variable: region.variable.as_deref(), tag: &region.tag, address: region.address, size: region.size }
 }
