@@ -14,10 +14,10 @@ use crate::build::replacement::ReplacementFile;
 use crate::error::Fatal;
 use mneme_builds::{BuildOutcome, Built};
 
-/// How an ELF object begins.
+/// The first bytes of an ELF object.
 const ELF: &[u8] = b"\x7fELF";
 
-/// Files that are written to a folder.
+/// The files in the folder.
 const BEFORE: &str = "before.ll";
 const AFTER: &str = "after.ll";
 const PTX: &str = "kernel.ptx";
@@ -29,10 +29,10 @@ const CPU_OBJECT: &str = "kernel.o";
 const LOG: &str = "build.log";
 const ALL: [&str; 9] = [BEFORE, AFTER, PTX, CUBIN, SASS, ISA, CODE_OBJECT, CPU_OBJECT, LOG];
 
-/// Makes the folder ready for the files of a build. `code` is in the kernel's place.
+/// Prepares the folder for the files of a build. `code` replaces the kernel.
 ///
 /// # Errors
-/// The folder cannot be written to, or the file with code is one of those that would be written.
+/// The folder cannot be written to, or writing would overwrite the file with the code.
 pub fn prepare(folder: &Path, code: Option<&ReplacementFile>) -> Result<(), Fatal> {
     let same = |one: &Path, other: &Path| {
         one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
@@ -46,7 +46,7 @@ pub fn prepare(folder: &Path, code: Option<&ReplacementFile>) -> Result<(), Fata
     clear(folder, ALL)
 }
 
-/// Makes the folder, and removes what an earlier run has left there under these names: it would pass for this one's.
+/// Creates the folder, and removes files of these names from an earlier run, which would be mistaken for this one's.
 ///
 /// # Errors
 /// The folder cannot be written to.
@@ -61,7 +61,7 @@ pub fn clear<'a>(folder: &Path, names: impl IntoIterator<Item = &'a str>) -> Res
     Ok(())
 }
 
-/// Writes everything that is there to a folder that was prepared; of a build that failed, what it had come to.
+/// Writes all artifacts to a prepared folder. A failed build has those of its finished stages.
 pub fn write_all(folder: &Path, outcome: Option<&BuildOutcome>, cpu: bool) -> Result<(), Fatal> {
     let path = |name: &str| folder.join(name);
     if let Some(outcome) = outcome {
@@ -73,7 +73,7 @@ pub fn write_all(folder: &Path, outcome: Option<&BuildOutcome>, cpu: bool) -> Re
         }
     }
     match outcome {
-        None => write(&path(LOG), b"nothing was built\n"),
+        None => write(&path(LOG), b"no build was made\n"),
         Some(Err(not_built)) => {
             let lines: Vec<&str> =
                 not_built.log.iter().map(String::as_str).chain([not_built.error.as_str(), ""]).collect();
@@ -107,8 +107,8 @@ fn texts(outcome: &BuildOutcome) -> &BuildTexts {
     }
 }
 
-/// Writes IR after the pipeline and PTX to where they are wanted. That a finished build has none is the user's error;
-/// one that failed has what it had come to.
+/// Writes the IR after the pipeline and the PTX to the requested files. If a finished build has none, the request is
+/// the user's error. A failed build has those of its finished stages.
 pub fn write_texts(ir: Option<&Path>, ptx: Option<&Path>, outcome: Option<&BuildOutcome>) -> Result<(), Fatal> {
     let Some(outcome) = outcome else { return Ok(()) };
     let texts = texts(outcome);
@@ -140,13 +140,13 @@ fn log(built: &Built, size: usize) -> String {
     text + &format!("{size} bytes of code, made by {}\n", built.assembler)
 }
 
-/// Machine code as text, by NVIDIA's disassembler; one sentence where that is not installed.
+/// Writes machine code as text, with NVIDIA's disassembler. Prints one sentence if that is not installed.
 fn disassemble(cubin: &Path, to: &Path) -> Result<(), Fatal> {
     const PROGRAM: &str = "nvdisasm";
     let folders = install::search_path().into_iter().chain(toolkits().into_iter().map(|root| root.join("bin")));
     let Some(program) = folders.map(|folder: PathBuf| folder.join(PROGRAM)).find(|program| program.is_file()) else {
         mneme_core::remark!(
-            "mneme-replay: no {} is written: {PROGRAM} is neither on PATH nor in a CUDA toolkit",
+            "mneme-replay: cannot write {}: {PROGRAM} is neither on PATH nor in a CUDA toolkit",
             to.display()
         );
         return Ok(());
@@ -156,15 +156,15 @@ fn disassemble(cubin: &Path, to: &Path) -> Result<(), Fatal> {
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr);
             mneme_core::remark!(
-                "mneme-replay: no {} is written: {PROGRAM} says {}",
+                "mneme-replay: cannot write {}: {PROGRAM} reports {}",
                 to.display(),
-                said.lines().next().unwrap_or("nothing")
+                said.lines().next().unwrap_or("no reason")
             );
             Ok(())
         }
         Err(error) => {
             mneme_core::remark!(
-                "mneme-replay: no {} is written: {} cannot be run: {error}",
+                "mneme-replay: cannot write {}: cannot run {}: {error}",
                 to.display(),
                 program.display()
             );
@@ -178,5 +178,5 @@ fn write(path: &Path, bytes: &[u8]) -> Result<(), Fatal> {
 }
 
 pub fn unwritable(path: &Path, error: &std::io::Error) -> Fatal {
-    Fatal::new(exit::BAD_USAGE, format!("{} cannot be written: {error}", path.display()))
+    Fatal::new(exit::BAD_USAGE, format!("cannot write {}: {error}", path.display()))
 }

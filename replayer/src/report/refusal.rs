@@ -1,12 +1,12 @@
-//! Reasons for which a driver refuses a launch.
+//! The reasons why a driver refuses a launch.
 //!
-//! Its own words are "invalid value", so the limits that were passed are named.
+//! The driver reports only "invalid value", so this names the exceeded limits.
 
 use mneme_core::configuration::Configuration;
 use mneme_core::device::DeviceLimits;
 
-/// The limits that a configuration passes, as the end of a sentence; empty where none is known. `static_shared` is what
-/// the code has of shared memory by itself, bytes.
+/// The limits that a configuration exceeds, as the end of a sentence; empty if none is known. `static_shared` is the
+/// static shared memory of the code, bytes.
 pub fn reason(configuration: &Configuration, limits: &DeviceLimits, static_shared: i64) -> String {
     let threads = configuration.block.count();
     let mut reasons = Vec::new();
@@ -23,7 +23,7 @@ pub fn reason(configuration: &Configuration, limits: &DeviceLimits, static_share
     let shared = own + u64::from(configuration.shared_mem);
     let most = u64::from(limits.shared_mem_optin.unwrap_or(limits.shared_mem));
     if most > 0 && shared > most {
-        let of_its_own = if own > 0 { format!(" ({own} of them its own)") } else { String::new() };
+        let of_its_own = if own > 0 { format!(" ({own} of them static)") } else { String::new() };
         reasons.push(format!("a block needs {shared} bytes of shared memory{of_its_own} and the device has {most}"));
     }
     let axes = [

@@ -1,4 +1,4 @@
-//! Results as data, which upstream's users read from standard output.
+//! Results as data, which users of upstream read from standard output.
 
 use std::collections::BTreeMap;
 use std::sync::Once;
@@ -18,7 +18,7 @@ use crate::report::observed;
 use crate::report::refusal;
 use mneme_builds::BuildOutcome;
 
-/// The one object that a one-shot replay prints.
+/// The object that a one-shot replay prints.
 #[derive(Serialize)]
 pub struct PrintedResult<'a> {
     #[serde(rename = "Replay-config")]
@@ -27,9 +27,9 @@ pub struct PrintedResult<'a> {
     pub result: &'a ReplayResult,
 }
 
-/// Puts together what builder and executor reported.
+/// Combines the reports of builder and executor.
 ///
-/// `regions` are those of the recorded memory, `llvm` the version that compiles, "" where none does.
+/// `regions` are those of the recorded memory. `llvm` is the version that compiles, or "".
 pub fn result(
     start: &jiff::Timestamp,
     job: &Job,
@@ -131,7 +131,7 @@ pub fn result(
     result
 }
 
-/// What a code object of an AMD GPU says; what the device has said already stays.
+/// Fills in the resources of a code object of an AMD GPU. Values from the device take precedence.
 fn resources(result: &mut ReplayResult, object: &CodeObject, entry: &str, configuration: &Configuration) {
     let Some(kernel) = object.kernels.iter().find(|kernel| kernel.name == entry) else { return };
     let threads = u32::try_from(configuration.block.count()).unwrap_or(u32::MAX);
@@ -165,15 +165,15 @@ fn resources(result: &mut ReplayResult, object: &CodeObject, entry: &str, config
     (result.reg_usage, result.local_mem_usage) = (metrics.registers, metrics.local);
 }
 
-/// The result of a request that makes no sense: nothing was started for it. `device` is the one that would have run it,
-/// where that is known.
+/// The result of an invalid request, for which no work was started. `device` is the one that would have run it, if
+/// known.
 pub fn refused(error: String, recorded: &Configuration, device: Option<&Description>) -> ReplayResult {
     let job = Job::new(0, recorded.clone(), 0, 0);
     let done = RunOutcome { status: ReplayStatus::InvalidConfig, error, ..RunOutcome::default() };
     result(&jiff::Timestamp::now(), &job, None, &done, device, &[], "")
 }
 
-/// Places in `exec_time` of measured runs far above the others, as [`ReplayResult::outliers`] says.
+/// The indices in `exec_time` of measured runs far above the others, as [`ReplayResult::outliers`] defines them.
 fn outliers(result: &ReplayResult) -> Vec<usize> {
     let mut sorted = result.measured().to_vec();
     sorted.sort_unstable();

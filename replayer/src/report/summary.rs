@@ -1,4 +1,4 @@
-//! A replay in a few lines, for people at a terminal.
+//! The summary of a replay for a terminal.
 
 use std::fmt::Write;
 
@@ -6,10 +6,10 @@ use mneme_core::configuration::Configuration;
 use mneme_core::result::{Evidence, ReplayResult, ReplayStatus};
 use mneme_core::units;
 
-/// Width of the names at the beginning of lines, characters.
+/// The width of the names at the beginning of lines, characters.
 const WIDTH: usize = 10;
 
-/// The lines. `kernel` is the demangled name.
+/// The lines of the summary. `kernel` is the demangled name.
 pub fn text(kernel: &str, configuration: &Configuration, result: &ReplayResult) -> String {
     let lines = [
         ("kernel", Some(kernel.to_owned())),
@@ -52,12 +52,12 @@ fn verdict(result: &ReplayResult) -> String {
         ReplayStatus::Verified => "all memory is as recorded",
         ReplayStatus::FailedVerification => "memory differs from the recording",
         ReplayStatus::Unproven => "memory is as recorded, but that shows too little",
-        ReplayStatus::CompileError => "the code could not be built",
-        ReplayStatus::InvalidConfig => "the configuration makes no sense",
+        ReplayStatus::CompileError => "the build failed",
+        ReplayStatus::InvalidConfig => "the configuration is invalid",
         ReplayStatus::InvalidLaunch => "the device refused the launch",
         ReplayStatus::RuntimeError => "the kernel failed while it ran",
         ReplayStatus::Timeout => "it took longer than --timeout",
-        ReplayStatus::InternalError => "something of Mneme's broke or is missing",
+        ReplayStatus::InternalError => "a part of Mneme failed or is missing",
     };
     format!("{}: {meaning}", result.status.name().replace('_', " "))
 }
@@ -90,7 +90,7 @@ fn time(result: &ReplayResult) -> Option<String> {
     })
 }
 
-/// What the code takes of a multiprocessor; the CPU device has none.
+/// The multiprocessor resources of the code. The CPU device has none.
 fn resources(result: &ReplayResult) -> Option<String> {
     let metrics = &result.metrics;
     let spilled = metrics.spill_stores.max(0) + metrics.spill_loads.max(0);

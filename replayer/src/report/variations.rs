@@ -1,6 +1,6 @@
 //! The report of a survey of repeated runs.
 //!
-//! It has text for people, and the tolerances that the kernel needs.
+//! It consists of a text and the tolerances that the kernel needs.
 
 use mneme_core::recording::RecordingError;
 use mneme_core::recording::rules::{RuleTarget, Rules, ToleranceRule};
@@ -11,9 +11,9 @@ use mneme_core::units::figure;
 use crate::recording::instance::RecordedInstance;
 use crate::verify::elements;
 
-/// Further runs may differ by more than those that were seen.
+/// A factor for further runs, which may differ by more than the observed ones.
 const MARGIN: f64 = 4.0;
-/// Relative errors beyond this come from values near zero, which an absolute threshold suits better.
+/// Larger relative errors come from values near zero, for which an absolute threshold is better.
 const LARGEST_RELATIVE: f64 = 1e-2;
 
 /// One line for each buffer.
@@ -37,7 +37,7 @@ fn line(variation: &Variation, runs: usize) -> String {
     let dtype = &variation.dtype;
     if variation.runs == 0 {
         return format!(
-            "{name}: the same in all {runs} runs, and {} {dtype} elements are not as recorded{errors}",
+            "{name}: the same in all {runs} runs, but {} {dtype} elements differ from the recording{errors}",
             variation.from_recorded
         );
     }
@@ -45,8 +45,8 @@ fn line(variation: &Variation, runs: usize) -> String {
     format!("{name}: {different} of {runs} runs differ from the first, in up to {elements} {dtype} elements{errors}")
 }
 
-/// Adds the rules that buffers of floats need, which differ from run to run, to the file beside the recording. Returns
-/// those rules, and the buffers that hold something else: how far those may differ is for people to decide.
+/// Adds the rules that varying buffers of floats need to the file beside the recording. Returns those rules, and the
+/// varying buffers of other types: users must decide how far those may differ.
 pub fn write<'a>(
     recorded: &RecordedInstance,
     variations: &'a [Variation],

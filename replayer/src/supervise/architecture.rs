@@ -1,6 +1,6 @@
 //! The architecture that code is compiled for.
 //!
-//! It is the one that the recording lets expect, until a device says what it is.
+//! Until a device reports its architecture, it is the one that the recording suggests.
 
 use mneme_builds::Target;
 use mneme_core::exit;
@@ -8,9 +8,9 @@ use mneme_core::exit;
 use crate::error::Fatal;
 
 pub struct TargetArchitecture {
-    /// `None` where the recording does not say, and no device has yet.
+    /// `None` if neither the recording nor a device has determined it.
     target: Option<Target>,
-    /// What the first device said.
+    /// The architecture of the first device.
     confirmed: Option<Target>,
 }
 
@@ -23,13 +23,15 @@ impl TargetArchitecture {
         self.target.as_ref()
     }
 
-    /// A device of this name takes code for `target`; whether that is new, and what was built before is of no use.
+    /// Notes that a device of this name takes code for `target`. Returns whether that is new, which makes earlier
+    /// builds useless.
     ///
     /// # Errors
     /// Another device takes other code.
     pub fn confirm(&mut self, target: Target, name: &str) -> Result<bool, Fatal> {
         if self.confirmed.as_ref().is_some_and(|confirmed| *confirmed != target) {
-            let error = format!("{name} is of another architecture than the other devices; replay on them one by one");
+            let error =
+                format!("{name} has another architecture than the other devices; replay on one device at a time");
             return Err(Fatal::new(exit::BAD_USAGE, error));
         }
         self.confirmed = Some(target.clone());

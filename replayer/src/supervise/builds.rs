@@ -1,6 +1,6 @@
-//! The builds of configurations: those in progress, and those made lately.
+//! The builds of configurations: those in progress, and recent ones.
 //!
-//! Each version of LLVM that a configuration asks for has a fork server of its own.
+//! Each version of LLVM that configurations need has its own fork server.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -15,55 +15,56 @@ use crate::context::ReplayContext;
 use mneme_builds::process::child::Child;
 use mneme_builds::{BuildKey, BuildOutcome, BuildSpec, NotBuilt, Target};
 
-/// Bytes of code objects that are kept for configurations that differ in their launch only.
+/// Size limit of the code objects that are kept for configurations that differ only in their launch, bytes.
 const CACHE_BYTES: usize = 64 << 20;
-/// And how many of them at most; builds that failed count as well.
+/// Limit of their number; failed builds count too.
 const CACHE_ENTRIES: usize = 1024;
-/// Fork servers that may be lost in a row without a build that ended.
+/// How many fork servers may be lost in a row without a finished build.
 const LOSSES: u32 = 3;
-/// A fork server that was idle for so long and is lost had nothing wrong with it.
+/// A fork server that is lost after being idle for this long is not at fault.
 const SETTLED: Duration = Duration::from_secs(1);
-/// As good as without a limit.
+/// Effectively no limit.
 const NEVER: Duration = Duration::from_secs(365 * 86400);
-/// How long after the last time limit a fork server may take to say that it is over: it reads the recorded IR by itself
-/// once, and forks on a machine that may have little memory left.
+/// How long after its last time limit a fork server may take to report that the time is over: it reads the recorded IR
+/// itself once, and forks on a machine that may be short of memory.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often one that is on its way out is looked after.
+/// How often to check on a fork server that is ending.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// A fork server of one version of LLVM, replaced by another where it is lost.
+/// The fork server of one version of LLVM, replaced by another if it is lost.
 struct Server<'a> {
     plan: ForkServerPlan<'a>,
     fork_server: ForkServer<'a>,
-    /// Those before, which were killed and take their time to go.
+    /// Earlier ones, which were killed and have not ended yet.
     leaving: Vec<Child>,
     /// When it was started.
     since: Instant,
-    /// Fork servers lost since the last build that ended.
+    /// Fork servers lost since the last finished build.
     losses: u32,
-    /// Keys of the builds at work and when their time is over, by number.
+    /// Keys and deadlines of the running builds, by number.
     at_work: HashMap<u64, (BuildKey, Instant)>,
 }
 
 pub struct Builds<'a> {
     context: &'a ReplayContext,
-    /// Those that were needed so far, by the version of LLVM.
+    /// The servers needed so far, by the version of LLVM.
     servers: BTreeMap<u32, Server<'a>>,
-    /// Why there is none of a version.
+    /// Why a version has no server.
     useless: BTreeMap<u32, String>,
-    /// Builds at a time.
+    /// How many builds run at a time.
     limit: usize,
     outcomes: HashMap<BuildKey, Rc<BuildOutcome>>,
     /// Keys of `outcomes`, oldest first.
     ages: VecDeque<BuildKey>,
     bytes: usize,
-    /// Builds that ended, and code objects that were assembled for them.
+    /// Finished builds, and code objects that were assembled for them.
     pub built: u64,
     pub assembled: u64,
 }
 
 impl<'a> Builds<'a> {
-    /// As many builds at a time as the context says; `first` is the version of LLVM that is wanted at once.
+    /// Starts with as many builds at a time as the context allows; `first` is the version of LLVM that is needed at
+    /// once.
     pub fn start(context: &'a ReplayContext, first: u32) -> Self {
         let mut builds = Self {
             context,
@@ -80,7 +81,7 @@ impl<'a> Builds<'a> {
         builds
     }
 
-    /// The fork server of a version of LLVM, started where there is none yet; `None` where its program is of no use.
+    /// The fork server of a version of LLVM, started if necessary. `None` if its program is unusable.
     fn server(&mut self, llvm: u32) -> Option<&mut Server<'a>> {
         if self.useless.contains_key(&llvm) {
             return None;
@@ -97,15 +98,15 @@ impl<'a> Builds<'a> {
         }
     }
 
-    /// The fork servers at work, to be waited for.
+    /// The running fork servers, to wait for.
     pub fn fork_servers(&self) -> impl Iterator<Item = &ForkServer<'a>> {
         self.servers.values().map(|server| &server.fork_server)
     }
 
-    /// The whole version of an LLVM that builds are made with; it may have to be waited for.
+    /// The full version of an LLVM that builds use; may wait for it.
     ///
     /// # Errors
-    /// What makes them is of no use.
+    /// The program for it is unusable.
     pub fn llvm(&mut self, version: u32) -> Result<&'a str, ProgramError> {
         match self.servers.get_mut(&version) {
             Some(server) => server.fork_server.llvm(),
@@ -131,7 +132,7 @@ impl<'a> Builds<'a> {
         self.outcomes.get(&key).cloned()
     }
 
-    /// Orders a build of a version of LLVM. Where its program is of no use, that is the outcome.
+    /// Orders a build with a version of LLVM. If its program is unusable, that is the outcome.
     pub fn order(&mut self, llvm: u32, spec: &BuildSpec, key: BuildKey, target: &Target, limit: Duration) {
         match self.server(llvm) {
             Some(server) => server.order(spec, key, target, limit),
@@ -142,8 +143,8 @@ impl<'a> Builds<'a> {
         }
     }
 
-    /// Has every fork server do something; how many builds have ended. One that does not last is given up, with the
-    /// builds that it was at.
+    /// Runs `act` on every fork server. Returns how many builds have ended. A server that fails is given up, together
+    /// with its builds.
     fn each(&mut self, act: impl Fn(&mut Server<'a>, &mut Vec<Ended>) -> std::io::Result<()>) -> usize {
         let (mut ended, mut lost) = (Vec::new(), Vec::new());
         for (version, server) in &mut self.servers {
@@ -162,8 +163,8 @@ impl<'a> Builds<'a> {
         self.keep_all(ended)
     }
 
-    /// Reads what the fork servers have to tell; how many builds have ended. A fork server that is gone is replaced,
-    /// and what it was building is forgotten, to be ordered again.
+    /// Reads events of the fork servers. Returns how many builds have ended. A fork server that is gone is replaced,
+    /// and its builds are forgotten, to be ordered again.
     pub fn read_events(&mut self) -> usize {
         self.each(Server::read_events)
     }
@@ -178,7 +179,7 @@ impl<'a> Builds<'a> {
         count
     }
 
-    /// When to [watch](Builds::watch) next.
+    /// The time of the next [watch](Builds::watch).
     pub fn deadline(&self) -> Option<Instant> {
         self.servers.values().filter_map(Server::deadline).min()
     }
@@ -188,8 +189,8 @@ impl<'a> Builds<'a> {
         self.each(Server::watch);
     }
 
-    /// Whether another build of this may come to something else than the one that is known: one that failed for reasons
-    /// outside of it, or any that failed where the client asks for a `fresh` result.
+    /// Whether another build may have another outcome: one that failed for external reasons, or any failed one if the
+    /// client wants a `fresh` result.
     pub fn may_differ(&self, key: BuildKey, fresh: bool) -> bool {
         let failed = self.outcomes.get(&key).and_then(|outcome| outcome.as_ref().as_ref().err());
         failed
@@ -204,7 +205,7 @@ impl<'a> Builds<'a> {
         }
     }
 
-    /// Forgets all code, and that which is being built.
+    /// Forgets all code, including running builds.
     pub fn forget(&mut self) {
         self.servers.values_mut().for_each(|server| server.at_work.clear());
         self.outcomes.clear();
@@ -229,7 +230,7 @@ impl<'a> Builds<'a> {
     }
 }
 
-/// A build that has ended.
+/// A finished build.
 struct Ended {
     key: BuildKey,
     outcome: BuildOutcome,
@@ -249,9 +250,9 @@ impl<'a> Server<'a> {
     }
 
     fn order(&mut self, spec: &BuildSpec, key: BuildKey, target: &Target, limit: Duration) {
-        // A fork server that cannot be written to is gone, which shows at the next read.
+        // If the fork server cannot be written to, it is gone, and the next read shows that.
         if let Ok(number) = self.fork_server.build(spec, target, limit) {
-            // No later than what time can tell.
+            // Limited to the times that `Instant` can represent.
             let end = Instant::now().checked_add(limit).unwrap_or_else(|| Instant::now() + NEVER);
             self.at_work.insert(number, (key, end));
         }
@@ -264,9 +265,9 @@ impl<'a> Server<'a> {
         };
         for answer in answers {
             self.losses = 0;
-            // Others were forgotten.
+            // Builds that are not listed were forgotten.
             if let Some((key, _)) = self.at_work.remove(&answer.number) {
-                // It depended on another build, which came to nothing: it is ordered again.
+                // It depended on another build that has no outcome, so it is ordered again.
                 let Some(outcome) = answer.outcome else { continue };
                 ended.push(Ended { key, outcome, assembled: answer.assembled });
             }
@@ -279,7 +280,7 @@ impl<'a> Server<'a> {
             self.losses = 0;
         }
         self.losses += 1;
-        // Where none has ever worked, another one would not either.
+        // If none has ever worked, another one would not either.
         if self.losses > LOSSES || self.plan.program.known_llvm().is_none() {
             return Err(error);
         }
@@ -297,7 +298,7 @@ impl<'a> Server<'a> {
         self.hanging().into_iter().chain(going.then(|| Instant::now() + LOOK)).min()
     }
 
-    /// When the fork server counts as hanging: builds wait for each other, so that only the last time limit tells.
+    /// When the fork server counts as hanging. Builds wait for each other, so only the last time limit counts.
     fn hanging(&self) -> Option<Instant> {
         self.at_work.values().map(|(_, end)| *end).max().map(|last| last + PATIENCE)
     }
@@ -314,7 +315,7 @@ impl<'a> Server<'a> {
     }
 }
 
-/// Bytes that an outcome takes, about.
+/// The approximate size of an outcome, bytes.
 fn size(outcome: &BuildOutcome) -> usize {
     let lines = |log: &[String]| log.iter().map(String::len).sum::<usize>();
     match outcome {

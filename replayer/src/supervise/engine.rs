@@ -23,7 +23,7 @@ impl<'a> Engine<'a> {
         })
     }
 
-    /// Takes a configuration; its result comes as an event.
+    /// Takes a configuration. Its result comes as an event.
     pub fn submit(&mut self, job: Job) {
         match self {
             Self::Supervised(supervisor) => supervisor.submit(job),
@@ -31,7 +31,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Whether a configuration of this id has no result yet.
+    /// Whether a configuration with this id has no result yet.
     pub fn is_outstanding(&self, id: u64) -> bool {
         match self {
             Self::Supervised(supervisor) => supervisor.is_outstanding(id),
@@ -39,7 +39,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Configurations without a result yet.
+    /// How many configurations have no result yet.
     pub fn outstanding(&self) -> usize {
         match self {
             Self::Supervised(supervisor) => supervisor.outstanding(),
@@ -47,7 +47,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Forgets a configuration that waits; false where there is none of this id.
+    /// Forgets a waiting configuration. Returns false if the id is unknown.
     pub fn cancel(&mut self, id: u64) -> bool {
         match self {
             Self::Supervised(supervisor) => supervisor.cancel(id),
@@ -70,7 +70,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// The first device that is known.
+    /// The first known device.
     pub fn device(&self) -> Option<&Description> {
         match self {
             Self::Supervised(supervisor) => supervisor.device(),
@@ -78,7 +78,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Waits for something to happen and returns one event.
+    /// Waits for the next event.
     pub fn next(&mut self, client: Client<'_>) -> Result<SupervisorEvent, Fatal> {
         match self {
             Self::Supervised(supervisor) => supervisor.next(client),
@@ -86,7 +86,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// An event that is known already.
+    /// The next event that is known already.
     pub fn pending_event(&mut self) -> Option<SupervisorEvent> {
         match self {
             Self::Supervised(supervisor) => supervisor.pending_event(),
@@ -94,7 +94,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Ends all work without waiting for the device to let go, for a process that is about to end.
+    /// Ends all work without waiting for the device, for a process that is about to end.
     pub fn leave(self) {
         if let Self::Supervised(supervisor) = self {
             supervisor.leave();

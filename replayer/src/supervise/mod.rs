@@ -1,6 +1,6 @@
-//! Supervision of a replay, from jobs to results.
+//! Supervises a replay, from jobs to results.
 //!
-//! It decides what is built and run when, in which processes, on which device.
+//! Decides what is built and run when, in which processes, on which device.
 
 mod architecture;
 mod builds;
@@ -21,7 +21,7 @@ use mneme_core::result::ReplayResult;
 
 use mneme_builds::BuildOutcome;
 
-/// What there is to tell a client.
+/// An event for a client.
 pub enum SupervisorEvent {
     /// A device works and the recording is resident.
     Ready(Description),
@@ -29,31 +29,31 @@ pub enum SupervisorEvent {
         id: u64,
         result: Box<ReplayResult>,
         outcome: Option<Rc<BuildOutcome>>,
-        /// Of what the run left, where that was asked for.
+        /// The digest of the memory after the run, if requested.
         digest: String,
-        /// Why a file that was asked for is not there, in one sentence.
+        /// Why a requested file is missing, in one sentence.
         unwritten: Option<String>,
-        /// Bytes that the code only writes, if that was asked for.
+        /// The bytes that the code only writes, if requested.
         calibrated: Option<Box<PoisonMap>>,
-        /// All that the executor did for it.
+        /// The time of all of the executor's work for it.
         took: Duration,
     },
     Cancelled(u64),
     /// The client's requests can be read.
     Input,
-    /// Nobody reads the results any more.
+    /// The reader of the results is gone.
     ReaderGone,
     /// The time that the client gave has come.
     Tick,
 }
 
-/// What is watched for a client besides.
+/// The client's descriptors and alarm, which are watched too.
 #[derive(Clone, Copy, Default)]
 pub struct Client<'a> {
-    /// Where its requests come from.
+    /// The source of its requests.
     pub input: Option<BorrowedFd<'a>>,
-    /// Where its results go; what becomes of it shows here even while there is nothing to write.
+    /// The destination of its results. A closed reader shows here even between results.
     pub output: Option<BorrowedFd<'a>>,
-    /// When to return with [`SupervisorEvent::Tick`].
+    /// When to return [`SupervisorEvent::Tick`].
     pub alarm: Option<Instant>,
 }

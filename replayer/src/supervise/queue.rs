@@ -1,4 +1,4 @@
-//! The queue of configurations that wait.
+//! The queue of waiting configurations.
 //!
 //! Greater priorities come first, equal ones in the order of submission.
 
@@ -11,7 +11,7 @@ use mneme_builds::BuildKey;
 /// A configuration that waits to be built or run.
 pub struct PendingJob {
     pub job: Job,
-    /// Of its build.
+    /// The key of its build.
     pub key: BuildKey,
     /// The version of LLVM that builds it.
     pub llvm: u32,
@@ -19,14 +19,14 @@ pub struct PendingJob {
     place: QueuePosition,
 }
 
-/// Position in the queue.
+/// A position in the queue.
 type QueuePosition = (Reverse<i32>, u64);
 
 #[derive(Default)]
 pub struct Queue {
     entries: BTreeMap<QueuePosition, PendingJob>,
     places: HashMap<u64, QueuePosition>,
-    /// Configurations that came so far.
+    /// How many configurations have been queued so far.
     count: u64,
 }
 
@@ -37,7 +37,7 @@ impl Queue {
         self.put_back(PendingJob { key: job.build.key(), job, llvm, start, place });
     }
 
-    /// Returns a configuration to the place that it was taken from.
+    /// Returns a configuration to its previous position.
     pub fn put_back(&mut self, pending: PendingJob) {
         self.places.insert(pending.job.schedule.id, pending.place);
         self.entries.insert(pending.place, pending);
@@ -51,7 +51,7 @@ impl Queue {
         self.places.contains_key(&id)
     }
 
-    /// In the order in which they are to run.
+    /// The configurations in the order in which they run.
     pub fn iter(&self) -> impl Iterator<Item = &PendingJob> {
         self.entries.values()
     }
@@ -64,7 +64,7 @@ impl Queue {
         self.entries.len()
     }
 
-    /// Takes all.
+    /// Takes all configurations.
     pub fn drain(&mut self) -> impl Iterator<Item = PendingJob> {
         self.places.clear();
         std::mem::take(&mut self.entries).into_values()

@@ -1,6 +1,6 @@
-//! Results that stand for more than one configuration.
+//! Results that apply to more than one configuration.
 //!
-//! The same code, launched and measured the same way, is run once.
+//! Equal code that is launched and measured in the same way runs only once.
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
@@ -13,17 +13,16 @@ use super::queue::PendingJob;
 use crate::execute::message::{RunOutcome, RunRequest, RunSpec};
 use mneme_builds::BuildOutcome;
 
-/// Results that are remembered.
+/// How many results are remembered.
 const REMEMBERED: usize = 8192;
 
-/// Equal for runs that have nothing to tell apart: everything that the executor is given, the time limit, and the
-/// device where that matters.
+/// Equal for indistinguishable runs: the executor's whole input, the time limit, and the device if it matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Identity(ChunkId, ChunkId);
 
 impl Identity {
     pub fn of(run: &RunRequest, image: &[u8], limit: std::time::Duration, device: Option<i32>) -> Self {
-        // Whatever runs were compared with, they are runs of this.
+        // A rule's baseline does not change the runs.
         let stopping = run.spec.stopping.map(|rule| StoppingRule { near: None, hopeless_ns: None, ..rule });
         let run = RunRequest { spec: RunSpec { stopping, ..run.spec.clone() }, ..run.clone() };
         let request = serde_json::to_vec(&(run, limit, device)).expect("plain data serialises");
@@ -31,14 +30,14 @@ impl Identity {
     }
 }
 
-/// What became of a run, and under which id it was submitted.
+/// The outcome of a run, and the id under which it was submitted.
 pub struct SettledRun {
     pub id: u64,
     pub done: RunOutcome,
     pub device: Option<Description>,
 }
 
-/// A configuration that waits for an equal one, which runs.
+/// A configuration that waits for the run of an equal one.
 pub struct Follower {
     pub pending: PendingJob,
     pub outcome: Rc<BuildOutcome>,
@@ -62,7 +61,7 @@ impl Shared {
         self.followers.entry(identity).or_default().push(follower);
     }
 
-    /// Configurations that wait for runs of others.
+    /// How many configurations wait for the runs of others.
     pub fn waiting(&self) -> usize {
         self.followers.values().map(Vec::len).sum()
     }
@@ -71,7 +70,7 @@ impl Shared {
         self.followers.values().flatten().any(|follower| follower.pending.job.schedule.id == id)
     }
 
-    /// Notes what became of a run; those who waited for it.
+    /// Stores the outcome of a run. Returns the configurations that waited for it.
     pub fn settle(&mut self, identity: Identity, settled: &Rc<SettledRun>) -> Vec<Follower> {
         if self.settled.insert(identity, settled.clone()).is_none() {
             self.ages.push_back(identity);
@@ -84,12 +83,12 @@ impl Shared {
         self.followers.remove(&identity).unwrap_or_default()
     }
 
-    /// Takes those who wait for a run that has not begun after all.
+    /// Takes the configurations that wait for a run that has not begun.
     pub fn unfollow(&mut self, identity: &Identity) -> Vec<Follower> {
         self.followers.remove(identity).unwrap_or_default()
     }
 
-    /// Takes all who wait.
+    /// Takes all waiting configurations.
     pub fn drain(&mut self) -> impl Iterator<Item = Follower> {
         std::mem::take(&mut self.followers).into_values().flatten()
     }

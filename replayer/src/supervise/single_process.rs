@@ -1,9 +1,9 @@
-//! Replaying in one process, for profilers and debuggers.
+//! Replays in one process, for profilers and debuggers.
 //!
-//! One process of each `mneme-build-NN` that is asked for makes its code.
+//! One process of each required `mneme-build-NN` makes the code.
 //!
-//! Nothing is isolated here. A crash of the compiler or of the driver is the end, a kernel that faults leaves a context
-//! that cannot be used, and there are no time limits.
+//! Failures are not isolated: a crash of the compiler or the driver ends the session, a kernel that faults makes the
+//! context unusable, and time limits do not apply.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
@@ -31,14 +31,14 @@ use crate::supervise::supervisor::OracleBuild;
 use crate::supervise::{Client, SupervisorEvent};
 use mneme_builds::process::readiness::Waiting;
 
-/// How often a builder that is on its way out is looked after.
+/// How often to check on a builder that is ending.
 const LOOK: Duration = Duration::from_millis(10);
 
 pub struct SingleProcess<'a> {
     context: &'a ReplayContext,
     birth: Instant,
     resident: InProcessExecutor<'a>,
-    /// Those that make builds, each in its own process, by the version of LLVM.
+    /// The builders, each a separate process, by the version of LLVM.
     servers: BTreeMap<u32, ForkServer<'a>>,
     target: Target,
     queue: Queue,
@@ -70,9 +70,10 @@ impl<'a> SingleProcess<'a> {
             quiet: context.quiet,
         };
         let resident = InProcessExecutor::open(plan).map_err(|unfit| match unfit {
-            StartError::Clash(error) => {
-                Fatal { clash: true, ..Fatal::new(exit::NO_DEVICE, format!("the recording cannot be placed: {error}")) }
-            }
+            StartError::Clash(error) => Fatal {
+                clash: true,
+                ..Fatal::new(exit::NO_DEVICE, format!("cannot place the recording in memory: {error}"))
+            },
             StartError::Device(error) => Fatal::new(exit::NO_DEVICE, choice.explain(&error, &context.recorded)),
         })?;
         let target = choice.target(resident.description(), &context.recorded.kernel.ours);
@@ -108,7 +109,7 @@ impl<'a> SingleProcess<'a> {
     pub fn submit(&mut self, job: Job) {
         self.statistics.submitted += 1;
         let (job, llvm) = job.with_llvm(self.context);
-        // What is wrong with it is told when its turn comes.
+        // An invalid job is reported when its turn comes.
         self.queue.push(job, llvm, jiff::Timestamp::now());
     }
 
@@ -149,7 +150,7 @@ impl<'a> SingleProcess<'a> {
         self.events.pop_front()
     }
 
-    /// Replays the next configuration; where there is none, waits for the client.
+    /// Replays the next configuration, or waits for the client if the queue is empty.
     pub fn next(&mut self, client: Client<'_>) -> Result<SupervisorEvent, Fatal> {
         loop {
             if let Some(event) = self.events.pop_front() {
@@ -168,7 +169,7 @@ impl<'a> SingleProcess<'a> {
 
     fn replay(&mut self, mut pending: PendingJob) -> Result<(), Fatal> {
         if self.broken {
-            let error = "the device's context was lost with the configuration before; only other kinds of --isolation go on after that";
+            let error = "the previous configuration broke the device's context; to continue after that, use another --isolation";
             return Err(Fatal::new(exit::LAUNCH_FAILED, error));
         }
         let job = &pending.job;
@@ -224,7 +225,7 @@ impl<'a> SingleProcess<'a> {
         Ok(self.resident.run(&run, &[&image[..], &oracle].concat()))
     }
 
-    /// What says what is right on a job's fresh inputs; `None` if it has none.
+    /// The code that computes the right results on a job's fresh inputs. `None` if it has none.
     fn oracle(&mut self, job: &Job) -> Result<Option<OracleBuild>, Fatal> {
         let mut found = None;
         let wanted = if job.run.fresh_inputs.is_empty() { Vec::new() } else { self.context.oracles() };
@@ -251,8 +252,7 @@ impl<'a> SingleProcess<'a> {
             waiting.until(builder.is_closed().then(|| Instant::now() + LOOK));
             waiting.wait()?;
             let answers = builder.progress().map_err(|error| {
-                let error =
-                    format!("the compiler has ended: {error}; only other kinds of --isolation go on after that");
+                let error = format!("the compiler has ended: {error}; to continue after that, use another --isolation");
                 Fatal::new(exit::INTERNAL, error)
             })?;
             if let Some(answer) = answers.into_iter().find(|answer| answer.number == number) {
@@ -263,7 +263,7 @@ impl<'a> SingleProcess<'a> {
     }
 }
 
-/// Looks what the client does, or waits for it.
+/// Checks for the client's input, or waits for it.
 fn watch(client: Client<'_>, wait: bool) -> Result<Option<SupervisorEvent>, Fatal> {
     let mut waiting = Waiting::default();
     let input = waiting.on(client.input, PollFlags::POLLIN);

@@ -1,8 +1,8 @@
-//! The supervisor: starts decoder, builders and executors, and makes results of their ends.
+//! The supervisor: starts decoder, builders and executors, and turns their outcomes into results.
 //!
-//! It has one thread, so that forking is safe, and neither runs LLVM nor opens a device, so that nothing a child does
-//! can damage it. The parts run at once: while the device starts, the snapshot is decoded and the first configurations
-//! are compiled.
+//! It has one thread, which makes forking safe. It neither runs LLVM nor opens a device, so a child cannot damage it.
+//! The parts work at the same time: while the device starts, the snapshot is decoded and the first configurations are
+//! compiled.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -28,23 +28,23 @@ use crate::recording::decoder::Decoder;
 use mneme_builds::process::readiness::{Waiting, WatchedSource};
 use mneme_builds::{BuildOutcome, BuildSpec, NotBuilt};
 
-/// What may be the cause of a failure, where the recorded code has such calls.
-const CALLS_POINTERS: &str = "; the recorded code calls through pointers, and one that it finds in memory leads to where a function was \
-                              when it was recorded: if there are such, build the program with mneme-cc, or compile the function into the kernel";
+/// A possible cause of a failure, if the recorded code has such calls.
+const CALLS_POINTERS: &str = "; the recorded code calls through pointers, and a pointer in memory holds the address that a function had \
+                              when it was recorded: if the kernel uses such pointers, build the program with mneme-cc, or compile the function into the kernel";
 
-/// The same for the application's own code, where the recorded one has tables of virtual functions.
-const OTHER_TABLES: &str = "; the application's own code has its tables of virtual functions elsewhere in a replay, so that objects which it \
-                            builds differ: replay a pipeline";
+/// The same for the application's own code, if the recorded code has tables of virtual functions.
+const OTHER_TABLES: &str = "; in a replay the application's own code has its tables of virtual functions at other addresses, so objects that it \
+                            builds differ: replay with a pipeline";
 
-/// A build that says what is right on fresh inputs.
+/// A build that computes the right results on fresh inputs.
 pub struct OracleBuild {
     spec: BuildSpec,
     outcome: Rc<BuildOutcome>,
 }
 
-/// What is there of a job's oracle.
+/// The state of a job's oracle.
 enum OracleState {
-    /// It has no fresh inputs.
+    /// The job has no fresh inputs.
     None,
     Unbuilt(Box<BuildSpec>),
     /// It was built, or cannot be.
@@ -56,7 +56,8 @@ impl OracleBuild {
         Self { spec, outcome }
     }
 
-    /// Names it in a request to run a code object, which it follows in the blob; `None` if it could not be built.
+    /// Adds it to a request to run a code object. Returns its code, which follows the code object in the blob, or
+    /// `None` if it could not be built.
     pub fn add_to(&self, run: &mut RunRequest, image: &[u8]) -> Option<Vec<u8>> {
         let Ok((built, oracle)) = &*self.outcome else { return None };
         let configuration = &self.spec.configuration;
@@ -87,7 +88,7 @@ pub struct Supervisor<'a> {
     queue: Queue,
     shared: Shared,
     greeted: bool,
-    /// The recorded input proves too little: configurations run on fresh ones as well.
+    /// The recorded input proves too little, so configurations also run on fresh ones.
     wants_fresh_inputs: bool,
     events: VecDeque<SupervisorEvent>,
     statistics: Statistics,
@@ -117,12 +118,12 @@ impl<'a> Supervisor<'a> {
         })
     }
 
-    /// The first device that is known.
+    /// The first known device.
     pub fn device(&self) -> Option<&Description> {
         self.pool.description()
     }
 
-    /// Takes a configuration; its result comes as an event.
+    /// Takes a configuration. Its result comes as an event.
     pub fn submit(&mut self, mut job: Job) {
         if (self.wants_fresh_inputs || job.run.needs_fresh_input) && job.may_have_fresh_inputs() {
             job.run.fresh_inputs.clone_from(&self.context.fresh_inputs);
@@ -134,7 +135,7 @@ impl<'a> Supervisor<'a> {
         let key = job.build.key();
         let checked = job.check(self.context);
         let id = job.schedule.id;
-        // Those that wait for an outcome get it, whatever it is.
+        // Configurations that wait for the present outcome get it.
         if self.builds.may_differ(key, job.schedule.fresh) && !self.queue.iter().any(|pending| pending.key == key) {
             self.builds.forget_one(key);
         }
@@ -146,12 +147,12 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Whether a configuration of this id has no result yet.
+    /// Whether a configuration with this id has no result yet.
     pub fn is_outstanding(&self, id: u64) -> bool {
         self.queue.contains(id) || self.pool.runs_id(id) || self.shared.follows(id)
     }
 
-    /// Forgets a configuration that waits. One that runs keeps running; false where there is none of this id.
+    /// Forgets a waiting configuration; a running one continues. Returns false if the id is unknown.
     pub fn cancel(&mut self, id: u64) -> bool {
         if self.queue.take(id).is_some() {
             self.cancelled(id);
@@ -160,7 +161,7 @@ impl<'a> Supervisor<'a> {
         self.is_outstanding(id)
     }
 
-    /// Forgets all configurations, those that run included.
+    /// Forgets all configurations, including running ones.
     pub fn cancel_all(&mut self) {
         let waiting = self.queue.drain().chain(self.shared.drain().map(|follower| follower.pending));
         let running = self.pool.drain().into_iter().map(|running| running.pending);
@@ -173,7 +174,7 @@ impl<'a> Supervisor<'a> {
         self.events.push_back(SupervisorEvent::Cancelled(id));
     }
 
-    /// Configurations without a result yet.
+    /// How many configurations have no result yet.
     pub fn outstanding(&self) -> usize {
         self.queue.len() + self.pool.running() + self.shared.waiting()
     }
@@ -194,7 +195,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Waits for something to happen and returns one event.
+    /// Waits for the next event.
     pub fn next(&mut self, client: Client<'_>) -> Result<SupervisorEvent, Fatal> {
         loop {
             self.start_work()?;
@@ -207,36 +208,36 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Ends all work without waiting for the device to let go, for a process that is about to end.
+    /// Ends all work without waiting for the device, for a process that is about to end.
     pub fn leave(mut self) {
         self.pool.abandon();
         self.builds.abandon();
     }
 
-    /// An event that is known already.
+    /// The next event that is known already.
     pub fn pending_event(&mut self) -> Option<SupervisorEvent> {
         self.events.pop_front()
     }
 
-    /// Starts whatever can be started.
+    /// Starts all possible work.
     fn start_work(&mut self) -> Result<(), Fatal> {
         self.pool.fill()?;
         self.start_builders();
         self.start_runs();
-        // A run may have made room, and on the CPU device ends the time for builds.
+        // A run may have made room; on the CPU device it ends the time for builds.
         self.start_builders();
         Ok(())
     }
 
-    /// Entries of the queue that are looked at: builders keep ahead of the executors, but not so far that finished code
-    /// is forgotten before it runs.
+    /// How many entries of the queue are considered: builders keep ahead of the executors, but not so far that finished
+    /// code is forgotten before it runs.
     fn horizon(&self) -> usize {
         4 * self.context.builders.max(8)
     }
 
     fn start_builders(&mut self) {
         let Some(target) = self.architecture.target() else { return };
-        // On the CPU device kernels and compilers would share the cores, and times would tell of both.
+        // On the CPU device kernels and compilers would share the cores, which would distort the times.
         if self.context.is_cpu() && self.pool.running() > 0 {
             return;
         }
@@ -273,8 +274,8 @@ impl<'a> Supervisor<'a> {
         state
     }
 
-    /// Gives the executors configurations that are built; those that could not be built are results already, and those
-    /// that equal another share its result.
+    /// Passes built configurations to the executors. A failed build is a result already, and configurations that equal
+    /// others share their result.
     fn start_runs(&mut self) {
         loop {
             let ready = |pending: &PendingJob| {
@@ -282,7 +283,7 @@ impl<'a> Supervisor<'a> {
                 if outcome.is_ok() && matches!(self.oracle(&pending.job), OracleState::Unbuilt(_)) {
                     return None;
                 }
-                // Those behind one that waits for its device may run on another.
+                // Configurations behind one that waits for its device may run on another.
                 let waits = outcome.is_ok()
                     && pending.job.schedule.device.is_some()
                     && self.pool.free_place(pending.job.schedule.device).is_none();
@@ -299,7 +300,7 @@ impl<'a> Supervisor<'a> {
                 Ok(_) if pending.job.build.probe.until.is_some() => {
                     let done = RunOutcome {
                         status: ReplayStatus::CompileError,
-                        error: "the build was to have no code".into(),
+                        error: "the build was stopped before it made code".into(),
                         ..RunOutcome::default()
                     };
                     self.finish(pending, Some(outcome), &done, None, None);
@@ -337,11 +338,11 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Waits for descriptors and deadlines, and deals with one round of them; what the client does is an event.
+    /// Waits for descriptors and deadlines, and handles one round of them. Input of the client is returned as an event.
     fn wait(&mut self, client: Client<'_>) -> Result<Option<SupervisorEvent>, Fatal> {
         let mut waiting = Waiting::default();
         let input = waiting.on(client.input, PollFlags::POLLIN);
-        // A pipe without a reader is an error.
+        // A pipe without a reader reports an error.
         let output = waiting.on(client.output, PollFlags::empty());
         let decoder = waiting.on(self.decoder.as_ref().map(Decoder::fd), PollFlags::POLLIN);
         let fork_servers: Vec<WatchedSource> =
@@ -365,7 +366,8 @@ impl<'a> Supervisor<'a> {
         Ok(match client.alarm {
             _ if output => Some(SupervisorEvent::ReaderGone),
             _ if input => Some(SupervisorEvent::Input),
-            // What was settled in this round is told first: it would not be outstanding, and have no result either.
+            // Results of this round come first: otherwise a configuration would be neither outstanding nor have a
+            // result.
             Some(alarm) if alarm <= Instant::now() && self.events.is_empty() => Some(SupervisorEvent::Tick),
             _ => None,
         })
@@ -399,7 +401,7 @@ impl<'a> Supervisor<'a> {
                 }
             }
             PoolEvent::Unbegun(running) => {
-                // Who shares its result waits with it: it may be cancelled.
+                // Configurations that share its result return to the queue too, because it may be cancelled.
                 let followers = self.shared.unfollow(&running.identity).into_iter().map(|follower| follower.pending);
                 followers.chain([running.pending]).for_each(|pending| self.queue.put_back(pending));
             }
@@ -429,7 +431,7 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    /// A device says who it is: builds for another architecture start again.
+    /// Handles the report of a device: builds for another architecture start again.
     fn confirm_target(&mut self, description: &Description) -> Result<(), Fatal> {
         let target = self.context.devices[0].target(description, &self.context.recorded.kernel.ours);
         if self.architecture.confirm(target, &description.name)? {
@@ -456,9 +458,9 @@ impl<'a> Supervisor<'a> {
         shared_with: Option<u64>,
     ) {
         let job = &pending.job;
-        // What was not run has a device all the same, as soon as that is known.
+        // A result without a run also names the device, as soon as that is known.
         let device = device.or(self.pool.description());
-        // Where there is none, the next event says so.
+        // If it is unusable, the next event reports that.
         let is_compiled = outcome.as_deref().is_some_and(|outcome| self.context.is_compiled(&job.build, outcome));
         let llvm = if is_compiled { self.builds.llvm(pending.llvm).unwrap_or_default() } else { "" };
         let mut result = crate::report::result::result(

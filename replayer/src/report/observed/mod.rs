@@ -13,7 +13,7 @@ use crate::recording::snapshot::SnapshotRegion;
 
 pub use text::{last_write as last_write_text, text, touched as touched_text};
 
-/// What is further from memory than this has nothing to do with it, bytes.
+/// An address that is further from memory than this is unrelated to it, bytes.
 const FAR: u64 = 1 << 30;
 
 /// The last write of a launch of this shape.
@@ -37,7 +37,7 @@ pub fn last_write(
     })
 }
 
-/// The faults of a launch of this shape, whose memory has these regions.
+/// The faults of a launch of this shape in memory with these regions.
 pub fn faults(
     configuration: &Configuration,
     instrumented: &Instrumented,
@@ -45,8 +45,7 @@ pub fn faults(
     regions: &[SnapshotRegion],
 ) -> Faults {
     let teller = Teller { configuration, instrumented, regions };
-    // A read of a local variable has two sites where it is also out of bounds; the code's order is by line, then by
-    // number.
+    // A read of a local variable that is also out of bounds has two sites. The code's order is by line, then by number.
     let findings = noted.iter().filter_map(|noted| teller.finding(noted)).collect();
     Faults {
         findings,
@@ -96,7 +95,7 @@ impl Teller<'_> {
             address: hexadecimal(noted.address),
             bytes: if noted.bytes == 0 { site.bytes } else { noted.bytes },
             place: self.place(fault, site, noted),
-            // Where several threads have read, the last of them may be this one.
+            // If several threads have read, the last of them may be this one.
             other: other.filter(|other| other.thread != thread(noted.thread)),
         }
     }
@@ -105,25 +104,25 @@ impl Teller<'_> {
         let variable = || site.variable.clone().unwrap_or_else(|| "a shared variable".into());
         match (fault, noted.detail) {
             (Fault::OutOfBounds, layout::NO_MEMORY) => nearest(self.regions, noted.address, noted.bytes),
-            (Fault::OutOfBounds, layout::NO_SHARED) => "shared memory, outside of all shared variables".into(),
+            (Fault::OutOfBounds, layout::NO_SHARED) => "shared memory, outside all shared variables".into(),
             (Fault::OutOfBounds, offset) => match offset as i64 {
                 offset if offset < 0 => format!("{} before {}", bytes(offset.unsigned_abs()), variable()),
                 offset => format!("byte {offset} of {}", variable()),
             },
-            (Fault::Misaligned, alignment) => format!("no multiple of {alignment}"),
+            (Fault::Misaligned, alignment) => format!("not a multiple of {alignment}"),
             (Fault::Race, _) => variable(),
             (Fault::Uninitialised, _) => variable(),
         }
     }
 }
 
-/// Where an address outside of all memory is, by what is nearest.
+/// Describes an address outside of all memory by the nearest region.
 pub fn nearest(regions: &[SnapshotRegion], address: u64, length: u64) -> String {
     let distance = |region: &&SnapshotRegion| {
         let end = region.address + region.size;
         if address < region.address { region.address - address } else { address.saturating_sub(end) }
     };
-    let Some(region) = regions.iter().min_by_key(distance) else { return "there is no recorded memory".into() };
+    let Some(region) = regions.iter().min_by_key(distance) else { return "the recording has no memory".into() };
     let named = match (&region.variable, region.tag.as_str()) {
         (Some(name), _) => format!("the device variable {name} ({})", bytes(region.size)),
         (None, "") => format!("the allocation at 0x{:x} ({})", region.address, bytes(region.size)),

@@ -1,4 +1,4 @@
-//! Tests of how observations are put together.
+//! Tests of the texts of observations.
 
 use mneme_core::launch::Dim3;
 use mneme_core::observation::{Access, SourceLine};

@@ -1,12 +1,12 @@
-//! Observations as text for people.
+//! Observations as text.
 
 use mneme_core::observation::{Example, Fault, Faults, Finding, LastWrite, Site, SourceLine, Touched, TouchedRange};
 use mneme_core::units;
 
-/// Findings that are told one by one.
+/// How many findings are printed one by one.
 const MOST_TOLD: usize = 50;
 
-/// A paragraph for each finding, and a sentence on all of them.
+/// A paragraph for each finding, and a summary.
 pub fn text(faults: &Faults) -> String {
     let mut text = String::new();
     for finding in faults.findings.iter().take(MOST_TOLD) {
@@ -62,7 +62,7 @@ pub fn touched(touched: &Touched, recorded: u64) -> String {
     };
     let unwatched = touched.unwatched.iter().take(MOST_TOLD).map(|access| format!("not watched: {access}\n"));
     format!(
-        "{}of {} of recorded memory the kernel reads {} and writes {}, as stretches of {}",
+        "{}of {} of recorded memory the kernel reads {} and writes {}, in units of {}",
         unwatched.collect::<String>(),
         units::bytes(recorded),
         sum(|range| range.read),
@@ -71,7 +71,7 @@ pub fn touched(touched: &Touched, recorded: u64) -> String {
     )
 }
 
-/// Who wrote an address.
+/// Which thread and instruction wrote an address.
 pub fn last_write(write: &LastWrite) -> String {
     let value: String = write.value.iter().rev().map(|byte| format!("{byte:02x}")).collect();
     let times =
@@ -91,7 +91,7 @@ fn headline(fault: Fault, site: &Site) -> String {
     let size = if site.bytes == 0 { String::new() } else { format!(" of {} bytes", site.bytes) };
     match fault {
         Fault::OutOfBounds => format!("out-of-bounds {access}{size}"),
-        Fault::Uninitialised => format!("{access}{size} of memory that nothing wrote"),
+        Fault::Uninitialised => format!("{access}{size} of uninitialised memory"),
         Fault::Race => format!("data race: {access}{size}"),
         Fault::Misaligned => format!("misaligned {access}{size}"),
     }

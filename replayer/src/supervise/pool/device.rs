@@ -14,15 +14,15 @@ use crate::execute::executor::Executor;
 use crate::execute::message::StartError;
 use crate::execute::timing::Timing;
 
-/// Executors that may die in a row without having run anything.
+/// How many executors in a row may die without having run a configuration.
 const START_ATTEMPTS: u32 = 3;
-/// Work after which an executor gets a standby: one that is started sooner would slow down a short session's own start.
+/// After how much work an executor gets a standby. Starting one sooner would slow a short session's start.
 const STANDBY_AFTER: Duration = Duration::from_secs(1);
-/// Executors started ahead where each runs one configuration. Drivers create contexts one after the other, so more gain
-/// nothing.
+/// How many executors are started ahead if each runs one configuration. Drivers create contexts one after the other, so
+/// more bring no gain.
 const AHEAD: usize = 3;
-/// An executor holds the recorded memory and copies of what changes; this many times the recorded memory is room enough
-/// for one at work, one that stands by and one that is on its way out.
+/// How many times the recorded memory a device needs for several executors: one working, one standing by and one
+/// ending. Each holds the recorded memory and copies of the changed parts.
 const ROOM: u64 = 6;
 
 pub struct PoolDevice {
@@ -31,12 +31,12 @@ pub struct PoolDevice {
     failed_starts: u32,
     /// When it was first ready.
     ready_since: Option<Instant>,
-    /// Some executor was lost to a kernel.
+    /// A kernel has cost an executor.
     pub lost: bool,
     pub description: Option<Description>,
-    /// A standby found that it cannot be: others need the memory, or the driver hangs. What works goes on working.
+    /// A standby could not start: others need the memory, or the driver hangs. Working executors continue.
     pub crowded: bool,
-    /// Why kernels are timed by events from now on, although the best is asked for.
+    /// Why kernels are timed by events from now on, although the best timer is requested.
     untimed: Option<String>,
 }
 
@@ -58,13 +58,13 @@ impl PoolDevice {
         self.choice.ordinal()
     }
 
-    /// Several executors find room on the device.
+    /// Whether several executors fit on the device.
     pub fn has_room(&self, context: &ReplayContext) -> bool {
         let needed = context.snapshot.layout.memory_bytes().saturating_mul(ROOM);
         self.description.as_ref().is_some_and(|description| needed <= description.memory)
     }
 
-    /// Executors that should stand by.
+    /// How many executors should stand by.
     pub fn wanted_standbys(&self, context: &ReplayContext) -> usize {
         if !context.standby || self.crowded || !self.has_room(context) {
             return 0;
@@ -92,7 +92,7 @@ impl PoolDevice {
         })
     }
 
-    /// Takes the executor that stands by, one that is ready if there is any.
+    /// Takes an executor that stands by, preferably a ready one.
     pub fn take_standby(&mut self) -> Option<Executor> {
         let ready = self.standbys.iter().position(|standby| standby.ready);
         let best = ready.or(if self.standbys.is_empty() { None } else { Some(0) })?;
@@ -112,30 +112,30 @@ impl PoolDevice {
         self.ready_since.get_or_insert_with(Instant::now);
     }
 
-    /// Some executor did what it was told.
+    /// Notes that some executor did its work.
     pub fn works(&mut self) {
         self.failed_starts = 0;
     }
 
-    /// An executor ended without having run anything; an error where that is so again and again.
+    /// Notes that an executor ended without having run a configuration. Returns an error if that keeps happening.
     pub fn failed_to_start(&mut self, how: &str, context: &ReplayContext) -> Result<(), Fatal> {
         self.failed_starts += 1;
-        // A library that nobody has asked for must not keep the device from being used.
+        // A timing library that the user did not request must not prevent using the device.
         if context.timing.is_best() && self.choice.interface() == Interface::Hip && !self.was_ready() {
-            self.untimed.get_or_insert_with(|| format!("a process that was to be timed by rocprofiler-sdk {how}"));
+            self.untimed.get_or_insert_with(|| format!("a process with timing by rocprofiler-sdk {how}"));
         }
         if self.failed_starts < START_ATTEMPTS {
             return Ok(());
         }
-        Err(Fatal::new(exit::NO_DEVICE, format!("the device cannot be used: the process that opens it {how}")))
+        Err(Fatal::new(exit::NO_DEVICE, format!("cannot use the device: the process that opens it {how}")))
     }
 
-    /// Why nothing can run here. `greeted` tells that another process could not go on where this one stops.
+    /// The error that prevents all runs. `greeted` tells that another process could not continue the session.
     pub fn unfit(&self, unfit: StartError, context: &ReplayContext, greeted: bool) -> Fatal {
         match unfit {
             StartError::Clash(error) => Fatal {
                 clash: !greeted,
-                ..Fatal::new(exit::NO_DEVICE, format!("the recording cannot be placed: {error}"))
+                ..Fatal::new(exit::NO_DEVICE, format!("cannot place the recording in memory: {error}"))
             },
             StartError::Device(error) if self.was_ready() => {
                 Fatal::new(exit::NO_DEVICE, format!("the device was lost: {error}"))

@@ -1,6 +1,6 @@
-//! Executors on their way out, which nobody waits for.
+//! Executors that are ending, without anyone waiting for them.
 //!
-//! A driver may take a tenth of a second to let go.
+//! A driver may take a tenth of a second to release a device.
 
 use std::time::{Duration, Instant};
 
@@ -10,16 +10,16 @@ use super::RunningJob;
 use crate::execute::executor::Executor;
 use mneme_builds::process::child::Child;
 
-/// How long a killed process may take to go before it is left to the system.
+/// How long a killed process may take to end before it is left to the system.
 const REAP_LIMIT: Duration = Duration::from_secs(10);
 
 /// Why an executor leaves.
 pub enum Reason {
-    /// It was told to; it is killed.
+    /// It was dismissed, and is killed.
     Dismissed,
-    /// It went by itself in the middle of a run.
+    /// It ended by itself during a run.
     DiedRunning(Box<RunningJob>),
-    /// It went by itself and ran nothing.
+    /// It ended by itself outside of runs.
     DiedIdle,
 }
 
@@ -32,7 +32,7 @@ pub struct LeavingExecutor {
     description: Option<Description>,
 }
 
-/// One that is gone.
+/// An executor that has ended.
 pub struct EndedExecutor {
     pub device: usize,
     pub reason: Reason,
@@ -44,12 +44,12 @@ pub struct EndedExecutor {
 impl LeavingExecutor {
     pub fn new(executor: Executor, device: usize, reason: Reason) -> Self {
         let description = executor.description.clone();
-        // One that went by itself is not killed, so that it can say how it ended.
+        // An executor that ended by itself is not killed, so its exit status shows how it ended.
         let child = executor.dismiss(matches!(reason, Reason::Dismissed));
         Self { child, device, since: Instant::now(), reason, description }
     }
 
-    /// What it ran when it went.
+    /// The configuration that it ran when it ended.
     pub fn running(&self) -> Option<&RunningJob> {
         match &self.reason {
             Reason::DiedRunning(running) => Some(running),
@@ -72,7 +72,7 @@ impl LeavingExecutor {
     }
 }
 
-/// Takes those that are gone, and those that do not go.
+/// Takes the executors that have ended, and those that should have.
 pub fn reap(leaving: &mut Vec<LeavingExecutor>) -> Vec<EndedExecutor> {
     let mut gone = Vec::new();
     for at in (0..leaving.len()).rev() {

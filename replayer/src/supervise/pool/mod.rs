@@ -1,7 +1,7 @@
 //! The executor pool: executors at work, standing by, and leaving, on each device.
 //!
-//! A place is where one configuration runs at a time. Its executor stays until a kernel breaks it (or, where each
-//! configuration has a process of its own, until the run is over); the next one is started ahead where the device has
+//! A place runs one configuration at a time. Its executor stays until a kernel breaks it (or, if each configuration has
+//! a separate process, until the run is over). The next one is started ahead if the device has memory for both.
 //! memory for both.
 
 mod device;
@@ -33,13 +33,13 @@ pub struct RunningJob {
     pub identity: Identity,
 }
 
-/// What the executors have to tell.
+/// An event of the executors.
 pub enum PoolEvent {
     /// A device is open.
     Opened(Description),
-    /// The recording is resident on it.
+    /// The recording is resident on the device.
     Ready(Description),
-    /// Its executor went before the order reached it.
+    /// The executor ended before it began the configuration.
     Unbegun(Box<RunningJob>),
     Done(Box<(RunningJob, RunOutcome, Option<Description>)>),
 }
@@ -55,9 +55,9 @@ pub struct ExecutorPool<'a> {
     devices: Vec<PoolDevice>,
     places: Vec<PoolSlot>,
     leaving: Vec<LeavingExecutor>,
-    /// The snapshot is decoded.
+    /// Whether the snapshot is decoded.
     loadable: bool,
-    /// Executors that were lost and replaced.
+    /// How many executors were lost and replaced.
     pub replaced: u64,
 }
 
@@ -73,7 +73,7 @@ impl<'a> ExecutorPool<'a> {
         Ok(pool)
     }
 
-    /// Fills empty places and keeps standbys ready.
+    /// Fills empty places and starts standbys.
     pub fn fill(&mut self) -> std::io::Result<()> {
         for at in 0..self.places.len() {
             let device = self.places[at].device;
@@ -95,17 +95,17 @@ impl<'a> ExecutorPool<'a> {
         Ok(())
     }
 
-    /// One more finds room on the device.
+    /// Whether another executor fits on the device.
     fn may_start(&self, device: usize) -> bool {
         self.devices[device].has_room(self.context) || !self.leaving.iter().any(|leaving| leaving.device == device)
     }
 
-    /// The snapshot is decoded: all executors may load it, now and later.
+    /// Lets all present and future executors load the snapshot, which is decoded.
     pub fn load(&mut self) {
         self.loadable = true;
         for executor in self.executors_mut() {
             if executor.description.is_some() {
-                // A failure shows when the executor is read next.
+                // The next read of the executor shows a failure.
                 let _ = executor.load();
             }
         }
@@ -121,18 +121,18 @@ impl<'a> ExecutorPool<'a> {
         working.chain(self.devices.iter_mut().flat_map(|device| &mut device.standbys))
     }
 
-    /// Descriptors to watch, in the order in which [`ExecutorPool::read_events`] takes whether they can be read.
+    /// Descriptors to watch, in the order in which [`ExecutorPool::read_events`] takes their readiness.
     pub fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.executors().map(Executor::fd)
     }
 
-    /// The next point in time at which something has to be done.
+    /// The next time at which the pool needs attention.
     pub fn deadline(&self) -> Option<Instant> {
         let soon = (!self.leaving.is_empty()).then(|| Instant::now() + Duration::from_millis(2));
         self.executors().filter_map(Executor::next_look).chain(soon).min()
     }
 
-    /// The first device that is known.
+    /// The first known device.
     pub fn description(&self) -> Option<&Description> {
         self.devices.iter().find_map(|device| device.description.as_ref())
     }
@@ -154,8 +154,8 @@ impl<'a> ExecutorPool<'a> {
         self.places.iter().filter_map(|place| place.running.as_ref()).chain(leaving)
     }
 
-    /// Takes all that run. Their executors, which are at work on them still, go: the next result of theirs would be
-    /// nobody's.
+    /// Takes all running configurations. Their executors are dismissed, because they still work on them and their next
+    /// result would belong to no configuration.
     pub fn drain(&mut self) -> Vec<RunningJob> {
         let mut drained: Vec<RunningJob> = self.leaving.iter_mut().filter_map(LeavingExecutor::take_running).collect();
         for place in &mut self.places {
@@ -168,15 +168,15 @@ impl<'a> ExecutorPool<'a> {
         drained
     }
 
-    /// A place that is free for a run, on a device of this number where one is named.
+    /// A place that is free for a run, on the device with this number if one is given.
     pub fn free_place(&self, device: Option<i32>) -> Option<usize> {
         let free = |place: &PoolSlot| place.running.is_none() && place.executor.as_ref().is_some_and(Executor::is_free);
         let meant = |place: &PoolSlot| device.is_none_or(|number| self.devices[place.device].ordinal() == number);
         self.places.iter().position(|place| free(place) && meant(place))
     }
 
-    /// Runs a configuration at a free place. Gives it back where the executor has ended meanwhile, which says nothing
-    /// about it.
+    /// Runs a configuration at a free place. Returns it if the executor has ended meanwhile, which is independent of
+    /// the configuration.
     ///
     /// `oracle` is the code that `run` names as its oracle.
     pub fn run(
@@ -190,14 +190,14 @@ impl<'a> ExecutorPool<'a> {
         let place = &mut self.places[at];
         let (Some(executor), Ok((_, image))) = (&mut place.executor, &*running.outcome) else { return Some(running) };
         if executor.run(run, &[image, oracle].concat(), limit).is_err() {
-            // Its end shows at the next read.
+            // The next read shows its end.
             return Some(running);
         }
         place.running = Some(running);
         None
     }
 
-    /// Reads from those executors whose descriptors of [`ExecutorPool::fds`] can be read, and enforces time limits.
+    /// Reads from those executors whose descriptors of [`ExecutorPool::fds`] are readable, and enforces time limits.
     pub fn read_events(&mut self, ready: &[bool]) -> Result<Vec<PoolEvent>, Fatal> {
         let mut events = Vec::new();
         let mut ready = ready.iter().copied();
@@ -219,8 +219,7 @@ impl<'a> ExecutorPool<'a> {
             }
         }
         for device in 0..self.devices.len() {
-            // From a copy of the list's length: a standby that goes leaves its place to the last one, whose events were
-            // read already.
+            // Backwards: a standby that leaves is replaced by the last one, whose events have been read.
             let readable: Vec<bool> =
                 self.devices[device].standbys.iter().map(|_| ready.next().unwrap_or(false)).collect();
             for at in (0..readable.len()).rev() {
@@ -286,7 +285,7 @@ impl<'a> ExecutorPool<'a> {
         Ok(())
     }
 
-    /// What one that stands by says; whether it can go on standing by.
+    /// Handles a report of a standby. Returns whether it can continue to stand by.
     fn report_of_standby(&mut self, device: usize, at: usize, report: ExecutorReport) -> bool {
         match report {
             ExecutorReport::Device(..) if self.loadable => {
@@ -299,7 +298,7 @@ impl<'a> ExecutorPool<'a> {
         true
     }
 
-    /// The executor of a place is gone.
+    /// Handles the end of a place's executor.
     fn lose(&mut self, at: usize) -> Option<PoolEvent> {
         let place = &mut self.places[at];
         let (device, running) = (place.device, place.running.take());
@@ -326,14 +325,14 @@ impl<'a> ExecutorPool<'a> {
             }
             return Err(Fatal::new(
                 exit::NO_DEVICE,
-                "the device does not start: its driver has not answered for minutes",
+                "cannot start the device: its driver has not answered for minutes",
             ));
         };
         self.devices[device].lost = true;
         self.replaced += 1;
         let seconds = running.pending.job.run_limit(self.context).as_secs_f64();
         let error = format!(
-            "the kernel's runs took longer than {seconds} s and were stopped; --timeout (mneme-tune: --trial-timeout) raises the limit"
+            "the kernel's runs took longer than {seconds} s and were stopped; raise the limit with --timeout (mneme-tune: --trial-timeout)"
         );
         let done = RunOutcome { status: ReplayStatus::Timeout, error, ..RunOutcome::default() };
         events.push(PoolEvent::Done(Box::new((running, done, self.devices[device].description.clone()))));
@@ -345,7 +344,7 @@ impl<'a> ExecutorPool<'a> {
             match reason {
                 Reason::Dismissed => {}
                 Reason::DiedRunning(running) => {
-                    let error = format!("the kernel took its process with it, which {how}");
+                    let error = format!("the kernel ended its process, which {how}");
                     let done = RunOutcome {
                         status: ReplayStatus::RuntimeError,
                         executed: true,
