@@ -1,9 +1,9 @@
 //! Opens a recording with the map of the bytes that its kernel only writes.
 //!
-//! [`open`] reads the map from the file beside the recording, or from the user's cache. If there is none, it has an
-//! executor find the bytes with the application's own code ([`crate::execute`]), and stores them: once for each
-//! instance and kind of device. A kernel that fails on memory that is filled costs its executor, as a candidate does;
-//! its buffers are then looked at in halves, and after a few such losses they are left out.
+//! [`open`] reads the map from the file beside the recording, or from the user's cache. If neither exists, an executor
+//! finds the bytes with the application's own code ([`crate::execute`]) and stores the map, once for each instance and
+//! kind of device. A kernel that fails on filled memory costs its executor, as a candidate does. Its buffers are then
+//! searched in halves, and left out after a few such losses.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -24,24 +24,24 @@ use crate::job::Job;
 use crate::supervise::engine::Engine;
 use crate::supervise::{Client, SupervisorEvent};
 
-/// Executors that may be lost.
+/// How many executors may be lost.
 const LOSSES: u32 = 4;
-/// For the runs on a group of buffers, at most; and what they may take if the first run took no time.
+/// The most and the least time for the runs on a group of buffers. The least applies if the first run took no time.
 const LIMIT: Duration = Duration::from_secs(120);
 const LEAST: Duration = Duration::from_secs(2);
-/// Runs on a group of buffers, with something to spare: other contents may have a kernel wait for ever.
+/// Runs on a group of buffers, with a margin: on other contents a kernel may wait for ever.
 const RUNS: u32 = 50;
-/// Fresh inputs that are kept.
+/// How many fresh inputs are kept.
 const INPUTS: u32 = 3;
-/// If a run takes longer, inputs are looked for only if they are needed.
+/// If a run takes longer, fresh inputs are searched only if they are needed.
 const QUICK: Duration = Duration::from_millis(40);
-/// What takes longer is announced.
+/// A search that takes longer is announced.
 const SILENT: Duration = Duration::from_secs(1);
 
-/// Opens a recording. Runs start from memory in which the bytes are filled that the kernel only writes.
+/// Opens a recording. Runs start from memory in which the bytes that the kernel only writes are filled.
 ///
 /// # Errors
-/// As [`ReplayContext::open`], and what ends a replay.
+/// As [`ReplayContext::open`], and errors that end a replay.
 pub fn open(settings: ReplaySettings) -> Result<ReplayContext, Fatal> {
     let is_changed = settings.code.is_some() || settings.external.is_some();
     let recorded = is_changed.then(|| ReplaySettings { code: None, external: None, ..settings.clone() });
@@ -53,7 +53,8 @@ pub fn open(settings: ReplaySettings) -> Result<ReplayContext, Fatal> {
     let found = match files.load() {
         Some(map) => Ok(map),
         None if context.isolation == Isolation::None => {
-            Err("--isolation none leaves out the search for what the kernel only writes; replay without it once".into())
+            Err("--isolation none skips the search for bytes that the kernel only writes; replay once without it"
+                .into())
         }
         None => {
             let found = match recorded {
@@ -61,7 +62,7 @@ pub fn open(settings: ReplaySettings) -> Result<ReplayContext, Fatal> {
                 None => find(&mut context),
             };
             match found {
-                // The replay itself says what is wrong with the device, and knows more of them.
+                // The replay itself reports the problem with the device, and knows more about it.
                 Err(error) if error.status == exit::NO_DEVICE && !error.clash => Err(error.error),
                 found => found?.map(|map| files.keep(map)),
             }
@@ -74,10 +75,10 @@ pub fn open(settings: ReplaySettings) -> Result<ReplayContext, Fatal> {
     Ok(context)
 }
 
-/// Where the map of an instance is kept.
+/// The places for the map of an instance.
 struct MapFiles {
     made_from: String,
-    /// Beside the recording, and in the user's cache for recordings in folders that cannot be written to.
+    /// Beside the recording, and in the user's cache for recordings in read-only folders.
     places: Vec<PathBuf>,
 }
 
@@ -100,7 +101,7 @@ impl MapFiles {
         self.places.iter().find_map(|place| PoisonMap::load(place, &self.made_from))
     }
 
-    /// Writes a map to the first place that takes it; it is as good for this replay if none does.
+    /// Writes a map to the first writable place. Without one, this replay can still use it.
     fn keep(&self, map: PoisonMap) -> PoisonMap {
         let map = PoisonMap { version: poison::VERSION, made_from: self.made_from.clone(), ..map };
         let (beside, cached) = self.places.split_first().expect("one is beside the recording");
@@ -116,36 +117,36 @@ impl MapFiles {
     }
 }
 
-/// The user's folder for what can be made again.
+/// The user's folder for files that can be made again.
 fn cache_folder() -> Option<PathBuf> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let usual = || Some(variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")))?.join("mneme"));
     variable("MNEME_CACHE_DIR").or_else(usual)
 }
 
-/// Finds the bytes, or says why they cannot be looked for this time.
+/// Finds the bytes, or returns the reason why they cannot be searched now.
 fn find(context: &mut ReplayContext) -> Result<Result<PoisonMap, String>, Fatal> {
     let (quiet, workers) = (context.quiet, context.workers);
     (context.quiet, context.workers) = (true, 1);
     let found = Search::new(context).run();
     (context.quiet, context.workers) = (quiet, workers);
-    // The builder that was started first is gone with the search; another one gets ready for the replay.
+    // The builder that was started first is used up by the search, so another one gets ready for the replay.
     if context.isolation != Isolation::None {
         let _ = context.programs.of(context.first_llvm)?.start(Preparation::Full);
     }
     found
 }
 
-/// The buffers that are looked at, group by group.
+/// The search, group of buffers by group.
 struct Search<'a> {
     context: &'a ReplayContext,
     waiting: VecDeque<Vec<usize>>,
-    /// The application's own code is what runs, and not the recorded pipeline.
+    /// Whether the runs use the application's own code, and not the recorded pipeline.
     original: bool,
     losses: u32,
-    /// A run of the application's own code, with restoring and comparing memory.
+    /// The time of a run of the application's own code, including restoring and comparing memory.
     took: Duration,
-    /// For the runs on a group of buffers.
+    /// The time limit for the runs on a group of buffers.
     limit: Duration,
     found: PoisonMap,
     announced: bool,
@@ -185,7 +186,7 @@ impl<'a> Search<'a> {
                 (ReplayStatus::Verified, Some(map)) => self.found.join(&map),
                 (ReplayStatus::InvalidConfig | ReplayStatus::CompileError | ReplayStatus::InternalError, _) => {
                     if !self.original {
-                        return Ok(Err(format!("the recorded code cannot be made: {error}")));
+                        return Ok(Err(format!("the recorded code cannot be built: {error}")));
                     }
                     self.original = false;
                     self.waiting.push_front(regions);
@@ -198,7 +199,7 @@ impl<'a> Search<'a> {
         Ok(Ok(self.found))
     }
 
-    /// Leaves the application's own code out if it does not run here, even on the recorded input.
+    /// Leaves out the application's own code if it does not run here, even on the recorded input.
     fn try_own_code(&mut self, engine: &mut Engine<'_>) -> Result<ReplayStatus, Fatal> {
         let mut job = self.job(0, &[]);
         job.run.calibrate = None;
@@ -256,7 +257,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// The kernel failed on memory that was filled.
+    /// Handles a failure of the kernel on filled memory.
     fn note_loss(&mut self, mut regions: Vec<usize>, error: &str) {
         self.losses += 1;
         if regions.len() > 1 && self.losses < LOSSES {
@@ -267,7 +268,7 @@ impl<'a> Search<'a> {
         let left: usize = if self.losses < LOSSES { 0 } else { self.waiting.drain(..).map(|it| it.len()).sum() };
         let buffers = regions.len() + left;
         self.found.left_out = format!(
-            "{buffers} buffers were not searched for what the kernel only writes, as it fails on other contents: {error}"
+            "{buffers} buffers were not searched for bytes that the kernel only writes, because it fails on other contents: {error}"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! The replay of one configuration with every LLVM whose builder is installed (`--llvm all`).
+//! Replays one configuration with every LLVM whose builder is installed (`--llvm all`).
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::process::stdout;
 use crate::supervise::engine::Engine;
 use crate::supervise::{Client, SupervisorEvent};
 
-/// The one object that is printed.
+/// The printed object.
 #[derive(Serialize)]
 struct Printed<'a> {
     #[serde(rename = "Replay-config")]
@@ -25,8 +25,8 @@ struct Printed<'a> {
     results: &'a BTreeMap<u32, ReplayResult>,
 }
 
-/// Replays a configuration with each version; returns the exit status: that of a builder that cannot be used, else of
-/// the first version that does not verify though it reads the IR.
+/// Replays a configuration with each version. Returns the exit status: that of an unusable builder, else of the first
+/// version that reads the IR but does not verify.
 pub fn run(options: &OneShot, context: &ReplayContext, configuration: &Configuration) -> Result<i32, Fatal> {
     if let Some(option) = for_one_alone(options) {
         let error = format!("{option} is for one LLVM, and --llvm all replays with several; name a version");
@@ -49,7 +49,7 @@ pub fn run(options: &OneShot, context: &ReplayContext, configuration: &Configura
     Ok(unusable.or(statuses.first()).copied().unwrap_or(exit::VERIFIED))
 }
 
-/// The first option of those that write files or look into one build.
+/// The first option that writes files or examines one build.
 fn for_one_alone(options: &OneShot) -> Option<&'static str> {
     let asked = [
         ("--output-dir", options.output_dir.is_some()),
@@ -77,7 +77,7 @@ fn replay(
         let configuration = Configuration { llvm: Some(*version), ..configuration.clone() };
         let mut job = Job::new(u64::from(*version), configuration, options.runs.iterations, options.runs.warmup);
         job.run.counters.clone_from(&options.counters);
-        // Equal code is measured again: the times are compared.
+        // Equal code is measured again, because the times are compared.
         job.schedule.fresh = true;
         engine.submit(job);
     }
@@ -90,7 +90,7 @@ fn replay(
     Ok(results)
 }
 
-/// A line for each version: time, registers, spills, bytes of code, what became of it.
+/// A line for each version: time, registers, spills, bytes of code, result.
 fn table(results: &BTreeMap<u32, ReplayResult>) -> String {
     let mut text =
         format!("{:<10}{:>12}{:>11}{:>12}{:>10}  result\n", "LLVM", "time (us)", "registers", "spills (B)", "code (B)");

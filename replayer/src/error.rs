@@ -7,7 +7,7 @@ use mneme_core::exit;
 use mneme_core::files::trust;
 use mneme_core::recording::RecordingError;
 
-/// The end of a program: one sentence, and the exit status that says the same.
+/// The error that ends a program: one sentence, and the matching exit status.
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct Fatal {
@@ -18,7 +18,7 @@ pub struct Fatal {
 }
 
 impl Fatal {
-    /// A file that the command line names and that cannot be read.
+    /// The error for an unreadable file that the command line names.
     pub fn unread(path: &Path, error: &std::io::Error) -> Self {
         Self::new(trust::exit_status(error), format!("{} cannot be read: {error}", path.display()))
     }
@@ -32,7 +32,7 @@ impl From<std::io::Error> for Fatal {
     fn from(error: std::io::Error) -> Self {
         match error.downcast::<ProgramError>() {
             Ok(error) => error.into(),
-            Err(error) => Self::new(exit::INTERNAL, format!("a process or a pipe of ours failed: {error}")),
+            Err(error) => Self::new(exit::INTERNAL, format!("a process or a pipe of the replayer failed: {error}")),
         }
     }
 }

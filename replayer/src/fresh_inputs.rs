@@ -1,7 +1,7 @@
-//! Finds fresh inputs that say something.
+//! Finds fresh inputs that can prove something.
 //!
-//! [`screen`] runs the application's own code on inputs made from seeds, and leaves out those on which it fails, varies
-//! or changes nothing. Code under test runs on the others only, so a failure is its own.
+//! [`screen`] runs the application's own code on inputs made from seeds, and discards those on which it fails, varies
+//! or changes no memory. Code under test runs only on the others, so a failure is its own.
 
 use std::time::Duration;
 
@@ -15,32 +15,32 @@ use crate::job::Job;
 use crate::supervise::engine::Engine;
 use crate::supervise::{Client, SupervisorEvent};
 
-/// Contexts that may be lost.
+/// How many contexts may be lost.
 const LOSSES: u32 = 2;
-/// Ways in which inputs are made from seeds.
+/// In how many ways inputs are made from seeds.
 const WAYS: u64 = 3;
 
-/// Seeds of inputs, and those that say nothing.
+/// The seeds of useful inputs, and those of discarded ones.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Screened {
     pub seeds: Vec<u64>,
     pub discarded: Vec<u64>,
 }
 
-/// A random seed; those that follow it make inputs in other ways.
+/// A random seed. The seeds after it make inputs in other ways.
 ///
 /// # Errors
-/// The system has no random numbers.
+/// The system cannot provide random numbers.
 pub fn first_seed() -> Result<u64, Fatal> {
-    // Fewer than 53 bits: readers of JSON may have no more.
+    // Fewer than 53 bits, because some readers of JSON support no more.
     let number = random::number().map_err(|error| Fatal::new(exit::INTERNAL, format!("no random numbers: {error}")))?;
     Ok((number >> 16) * WAYS)
 }
 
-/// Finds `count` inputs, from the seed `first` on, with so much time for each. There are fewer if most say nothing.
+/// Finds `count` inputs, from the seed `first` on, with a time limit for each. Finds fewer if most of them are useless.
 ///
 /// # Errors
-/// What ends a replay.
+/// Errors that end a replay.
 pub fn screen(
     engine: &mut Engine<'_>,
     context: &ReplayContext,
@@ -63,7 +63,7 @@ pub fn screen(
     Ok(found)
 }
 
-/// The application's own code on an input; `None` if there is none that can be run.
+/// Runs the application's own code on an input. `None` if it cannot run.
 fn tried(
     engine: &mut Engine<'_>,
     context: &ReplayContext,

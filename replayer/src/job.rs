@@ -15,26 +15,26 @@ use mneme_builds::{BuildSpec, Built, NotBuilt};
 #[derive(Clone, Debug)]
 pub struct Job {
     pub schedule: JobSchedule,
-    /// Goes to a builder as it is.
+    /// Passed to a builder unchanged.
     pub build: BuildSpec,
-    /// Goes to an executor as it is.
+    /// Passed to an executor unchanged.
     pub run: RunSpec,
 }
 
-/// Which configuration it is, and what the supervisor has to know of it besides.
+/// The scheduling of a configuration in the supervisor.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct JobSchedule {
     pub id: u64,
-    /// Greater ones first.
+    /// Greater ones run first.
     pub priority: i32,
-    /// Run it even where an equal one has run.
+    /// Run it even if an equal one has run.
     pub fresh: bool,
-    /// Number of the device that it has to run on.
+    /// The number of the device on which it must run.
     pub device: Option<i32>,
 }
 
 impl Job {
-    /// A configuration without anything special; runs that it asks for itself take precedence.
+    /// A plain replay of a configuration. The configuration's own numbers of runs take precedence.
     pub fn new(id: u64, configuration: Configuration, iterations: u32, warmup: u32) -> Self {
         let run = RunSpec {
             iterations: configuration.iterations.unwrap_or(iterations),
@@ -46,7 +46,7 @@ impl Job {
         Self { schedule: JobSchedule { id, ..JobSchedule::default() }, build: BuildSpec::new(configuration), run }
     }
 
-    /// The same with its code instrumented, to tell what it does.
+    /// Instruments the code to observe what it does.
     pub fn observing(mut self, observe: Option<Observe>) -> Self {
         self.run.observe = observe;
         self.build.instrument = observe.map(|observe| match observe {
@@ -57,7 +57,7 @@ impl Job {
         self
     }
 
-    /// Whether it can run on fresh inputs as well if the recorded one proves too little.
+    /// Whether it may also run on fresh inputs if the recorded one proves too little.
     pub fn may_have_fresh_inputs(&self) -> bool {
         let RunSpec { fresh_inputs, survey, digest, calibrate, memory, observe, .. } = &self.run;
         fresh_inputs.is_empty() && !survey && !digest && calibrate.is_none() && memory.is_none() && observe.is_none()
@@ -67,10 +67,10 @@ impl Job {
         &self.build.configuration
     }
 
-    /// Whether the configuration can be that of any launch of the kernel.
+    /// Checks that any launch of the kernel could have this configuration.
     ///
     /// # Errors
-    /// One sentence, which names the field, or the program that is not there to build it.
+    /// One sentence that names the field, or the missing program that would build it.
     pub fn check(&self, context: &ReplayContext) -> Result<(), NotBuilt> {
         let count = context.recorded.kernel.ours.arguments.len();
         let configuration = self.configuration();
@@ -82,9 +82,9 @@ impl Job {
         Ok(())
     }
 
-    /// The same, naming the version of LLVM that builds it where that is not the session's own, so that equal builds
-    /// are known as equal; and that version, or the session's where there is none (see [`Job::check`]). Whoever names a
-    /// version for code that LLVM does not compile, unless it is lifted, keeps it: it is refused, or has the code
+    /// Names the version of LLVM that builds the job, unless it is the session's, so equal builds compare as equal.
+    /// Returns the job and that version, or the session's if there is none (see [`Job::check`]). If a version is given
+    /// for code that LLVM does not compile unless it is lifted, it is kept: the job is then refused, or the code
     /// lifted.
     pub fn with_llvm(mut self, context: &ReplayContext) -> (Self, u32) {
         let Ok(version) = context.llvm_of(&self.build) else { return (self, context.llvm) };
@@ -94,18 +94,18 @@ impl Job {
         (self, version)
     }
 
-    /// For the build.
+    /// The time limit of the build.
     pub fn limit(&self, context: &ReplayContext) -> Duration {
         let own = self.configuration().timeout_s.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         own.unwrap_or(context.limit)
     }
 
-    /// For all runs.
+    /// The time limit of all runs.
     pub fn run_limit(&self, context: &ReplayContext) -> Duration {
         self.run.limit.unwrap_or_else(|| self.limit(context))
     }
 
-    /// What an executor is to do with the code.
+    /// The request to an executor to run the code.
     pub fn run(&self, built: &Built, context: &ReplayContext) -> RunRequest {
         let configuration = self.configuration();
         RunRequest {
@@ -126,7 +126,7 @@ impl Job {
     }
 }
 
-/// `count` is the kernel's number of arguments, 0 where it is not known.
+/// `count` is the kernel's number of arguments, or 0 if it is unknown.
 fn check_arguments(specialize: &Specialize, count: usize) -> Result<(), String> {
     let Specialize::Arguments(arguments) = specialize else { return Ok(()) };
     match arguments.iter().find(|argument| count > 0 && **argument as usize >= count) {

@@ -10,10 +10,10 @@
 //!  └─ executor          one device context with the snapshot resident; replaced when a kernel breaks it
 //! ```
 //!
-//! A configuration's way through the modules: [`cli`] or [`serve`] → [`job`] → [`supervise`] → [`build`] → [`execute`]
-//! → [`verify`] → [`report`]. Modules use only those that stand above them here.
+//! A configuration passes through the modules in this order: [`cli`] or [`serve`] → [`job`] → [`supervise`] → [`build`]
+//! → [`execute`] → [`verify`] → [`report`]. A module uses only modules that are declared before it below.
 
-// They panic where nobody reads; `mneme_core::console` has what does not.
+// These macros panic when the stream is closed. Use `mneme_core::console` instead.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod error;

@@ -1,4 +1,4 @@
-//! The replay of one configuration, with its result as one JSON object.
+//! Replays one configuration, and prints its result as one JSON object.
 
 use std::io::IsTerminal;
 use std::rc::Rc;
@@ -27,13 +27,13 @@ use crate::supervise::engine::Engine;
 use crate::supervise::{Client, SupervisorEvent};
 use mneme_builds::{BuildOutcome, NotBuilt};
 
-/// The region of a mismatch that lies between the recorded buffers.
+/// The region of a mismatch between the recorded buffers.
 const OUTSIDE: &str = "outside";
 
-/// Fresh inputs of code that is not the recorded kernel's.
+/// How many fresh inputs to use for code other than the recorded kernel's.
 const FRESH: u32 = 3;
 
-/// Refuses to ask who wrote what is not recorded memory.
+/// Refuses to observe writes outside of the recorded memory.
 fn refuse_elsewhere(regions: &[SnapshotRegion], address: u64, bytes: u64) -> Result<(), Fatal> {
     let has_some = |region: &SnapshotRegion| {
         region.address < address.saturating_add(bytes) && address < region.address + region.size
@@ -42,16 +42,13 @@ fn refuse_elsewhere(regions: &[SnapshotRegion], address: u64, bytes: u64) -> Res
         return Ok(());
     }
     let place = observed::nearest(regions, address, bytes);
-    Err(Fatal::new(
-        exit::BAD_USAGE,
-        format!("--wrote 0x{address:x}:{bytes} is outside of the recorded memory: {place}"),
-    ))
+    Err(Fatal::new(exit::BAD_USAGE, format!("--wrote 0x{address:x}:{bytes} is outside the recorded memory: {place}")))
 }
 
-/// Replays the configuration of a command line; returns the exit status.
+/// Replays the configuration of a command line. Returns the exit status.
 pub fn run(options: &OneShot, context: &ReplayContext) -> Result<i32, Fatal> {
     let mut configuration = options.configuration(context.recorded.recorded_configuration());
-    // Whoever names a pipeline wants it to run, even that of O3.
+    // A pipeline on the command line must run, even that of O3.
     configuration.lift |= options.passes.is_some() && context.is_ptx() && !configuration.original;
     configuration.check().map_err(|error| Fatal::new(exit::BAD_USAGE, error))?;
     if options.launch.compilation.llvm == Some(LlvmChoice::All) {
@@ -79,7 +76,7 @@ pub fn run(options: &OneShot, context: &ReplayContext) -> Result<i32, Fatal> {
     if result.status == ReplayStatus::InvalidConfig {
         return Err(Fatal::new(exit::BAD_USAGE, result.error));
     }
-    // Accesses that were kept from happening may have changed memory, and instrumented code may round otherwise.
+    // Suppressed accesses may have changed memory, and instrumented code may round differently.
     let is_observed = result.faults.is_some() || result.touched.is_some();
     let is_no_wonder =
         is_observed && matches!(result.status, ReplayStatus::FailedVerification | ReplayStatus::Unproven);
@@ -87,7 +84,7 @@ pub fn run(options: &OneShot, context: &ReplayContext) -> Result<i32, Fatal> {
         mneme_core::remark!("mneme-replay: {}", result.error);
     }
     if !result.counters_reason.is_empty() {
-        mneme_core::remark!("mneme-replay: hardware counters were not counted: {}", result.counters_reason);
+        mneme_core::remark!("mneme-replay: cannot count hardware counters: {}", result.counters_reason);
     }
     if let Some(variations) = &result.variations {
         mneme_core::remark!("{}", crate::report::variations::text(variations, result.exec_time.len()));
@@ -109,7 +106,7 @@ pub fn run(options: &OneShot, context: &ReplayContext) -> Result<i32, Fatal> {
     let has_gone_astray = |mismatch: &Mismatch| mismatch.region == OUTSIDE;
     if result.mismatch.iter().chain(&result.more_mismatches).any(has_gone_astray) {
         mneme_core::remark!(
-            "mneme-replay: the kernel wrote outside of the recorded buffers; run with --check to see where"
+            "mneme-replay: the kernel wrote outside the recorded buffers; run with --check to find the accesses"
         );
     }
     let printed = PrintedResult { configuration: &configuration, result: &result };
@@ -123,7 +120,7 @@ pub fn run(options: &OneShot, context: &ReplayContext) -> Result<i32, Fatal> {
     if let Some(error) = unwritten {
         return Err(Fatal::new(exit::INTERNAL, error));
     }
-    // Whether memory is as recorded is another question where something was to be observed.
+    // An observation ends with its own status, independent of the memory.
     Ok(match &result.faults {
         Some(faults) if faults.findings.is_empty() => exit::VERIFIED,
         Some(_) => exit::NOT_VERIFIED,
@@ -132,14 +129,14 @@ pub fn run(options: &OneShot, context: &ReplayContext) -> Result<i32, Fatal> {
     })
 }
 
-/// What became of the configuration.
+/// The outcome of the configuration.
 struct Replayed {
     result: ReplayResult,
     outcome: Option<Rc<BuildOutcome>>,
     unwritten: Option<String>,
 }
 
-/// The result where the source in the kernel's place did not compile.
+/// The result if the replacement source did not compile.
 fn without_code(options: &OneShot, configuration: &Configuration, unbuilt: &NotBuilt) -> Replayed {
     let job = Job::new(0, configuration.clone(), options.runs.iterations, options.runs.warmup);
     let done = RunOutcome { status: unbuilt.status, error: unbuilt.error.clone(), ..RunOutcome::default() };
@@ -150,9 +147,9 @@ fn without_code(options: &OneShot, configuration: &Configuration, unbuilt: &NotB
 
 fn replay(options: &OneShot, context: &ReplayContext, configuration: &Configuration) -> Result<Replayed, Fatal> {
     let mut engine = Engine::start(context)?;
-    // Every run of a survey counts.
+    // In a survey, every run is measured.
     let (iterations, warmup) = options.repeat.map_or((options.runs.iterations, options.runs.warmup), |runs| (runs, 0));
-    // Times of instrumented code mean nothing.
+    // Times of instrumented code are meaningless.
     let observe = options.observation.observe();
     let (iterations, warmup) = if observe.is_some() { (1, 0) } else { (iterations, warmup) };
     let mut job = Job::new(0, configuration.clone(), iterations, warmup).observing(observe);
@@ -205,7 +202,7 @@ fn one(engine: &mut Engine<'_>, job: Job) -> Result<Replayed, Fatal> {
 
 fn write_tolerances(context: &ReplayContext, variations: &[Variation]) -> Result<(), Fatal> {
     let (written, left) = crate::report::variations::write(&context.recorded, variations)
-        .map_err(|error| Fatal::new(exit::BAD_RECORDING, format!("the tolerances cannot be written: {error}")))?;
+        .map_err(|error| Fatal::new(exit::BAD_RECORDING, format!("cannot write the tolerances: {error}")))?;
     for rule in &written {
         mneme_core::remark!("from now on {} is compared as {}", rule.target, rule.tolerance);
     }
@@ -214,7 +211,7 @@ fn write_tolerances(context: &ReplayContext, variations: &[Variation]) -> Result
     }
     for variation in left {
         mneme_core::remark!(
-            "the {} elements at {} are no floating-point numbers: no tolerance is written; see --tolerance for exceptions of your own",
+            "the {} elements at {} are not floating-point numbers, so no tolerance was written; to set one yourself, see --tolerance",
             variation.dtype,
             variation.address
         );

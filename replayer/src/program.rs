@@ -1,4 +1,4 @@
-//! The programs of this crate from their first line to their last.
+//! The main functions of this crate's programs.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -14,15 +14,15 @@ use crate::cli::{Arguments, Bisect, CommonOptions};
 use crate::error::Fatal;
 use crate::{bisect, calibration, one_shot, serve, sweep};
 
-/// Counts the processes in which the recorded addresses were tried.
+/// Counts the processes that have tried the recorded addresses.
 const ATTEMPT: &str = "MNEME_REPLAY_ATTEMPT";
 const ATTEMPTS: u32 = 6;
 
-/// The program of the name under which this process was started. Both have most of their code in common, so an
-/// installation has one file under two names.
+/// Runs the program with the name of this process. Both programs share most of their code, so an installation has one
+/// file under two names.
 pub fn by_name() -> ! {
-    // A parent that ignores the ends of its children hands that down, and ours could not be waited for.
-    // SAFETY: sets a signal's default action, before there is another thread.
+    // A parent that ignores SIGCHLD passes this on, and then this process could not wait for its children.
+    // SAFETY: sets a signal's default action, before other threads exist.
     let _ =
         unsafe { nix::sys::signal::signal(nix::sys::signal::Signal::SIGCHLD, nix::sys::signal::SigHandler::SigDfl) };
     let name = std::env::args_os().next();
@@ -45,16 +45,14 @@ fn replay() -> ! {
     }))
 }
 
-/// Replays what the command line asks for; returns the exit status.
+/// Replays the configurations of the command line. Returns the exit status.
 fn run(arguments: &Arguments) -> Result<i32, Fatal> {
     let kept = match arguments {
         Arguments::Serve(_) => None,
         Arguments::Sweep(_) => {
             Some("mneme-replay: interrupted; the results so far are printed, and the other configurations did not run")
         }
-        Arguments::OneShot(_) => {
-            Some("mneme-replay: interrupted; there is no result, and the recording has not changed")
-        }
+        Arguments::OneShot(_) => Some("mneme-replay: interrupted before the result; the recording has not changed"),
     };
     if let Some(kept) = kept {
         on_interruption_say(kept);
@@ -73,7 +71,7 @@ fn bisect() -> ! {
     let options = Bisect::read(std::env::args_os()).unwrap_or_else(|error| usage(&error));
     begin("mneme-bisect", &options.common);
     on_interruption_say(
-        "mneme-bisect: interrupted before anything was found; no file was written, and the recording has not changed",
+        "mneme-bisect: interrupted before it found the cause; no file was written, and the recording has not changed",
     );
     exit(bisect::run(&options).unwrap_or_else(|fatal| {
         try_again(&fatal);
@@ -82,14 +80,14 @@ fn bisect() -> ! {
     }))
 }
 
-/// Prints help or what is wrong with the command line, and ends.
+/// Prints help or the error in the command line, and ends.
 fn usage(error: &clap::Error) -> ! {
-    // A broken pipe is all that can happen here, and changes nothing.
+    // The only possible error is a broken pipe, which makes no difference.
     let _ = error.print();
     exit(if error.use_stderr() { mneme_core::exit::BAD_USAGE } else { mneme_core::exit::VERIFIED })
 }
 
-/// First steps of both programs: whom to trust, and which messages to show on standard error.
+/// The first steps of both programs: trusted folders, and the level of messages on standard error.
 fn begin(name: &str, options: &CommonOptions) {
     if let Err(wrong) = trust::add(&options.trust).and_then(|()| install::check_home()) {
         mneme_core::remark!("{name}: {wrong}");
@@ -98,15 +96,15 @@ fn begin(name: &str, options: &CommonOptions) {
     tracing_subscriber::fmt()
         .with_max_level(options.level)
         .with_writer(PlainStderr::default)
-        // Escapes of its own would not pass.
+        // The writer would escape colour codes.
         .with_ansi(false)
         .without_time()
         .with_target(false)
         .init();
 }
 
-/// Becomes another process where that may help: addresses that are taken in this one may be free there, where the
-/// system lays out memory differently.
+/// Starts the program again in a new process if that may help: addresses that are taken in this process may be free
+/// there, if the system randomises the layout of memory.
 fn try_again(fatal: &Fatal) {
     let attempt: u32 = std::env::var(ATTEMPT).ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     if fatal.clash && attempt < ATTEMPTS {
@@ -117,6 +115,6 @@ fn try_again(fatal: &Fatal) {
             again.arg0(name);
         }
         let error = again.args(arguments).env(ATTEMPT, (attempt + 1).to_string()).exec();
-        tracing::warn!("no other process can be started: {error}");
+        tracing::warn!("cannot start another process: {error}");
     }
 }

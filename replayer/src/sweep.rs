@@ -1,6 +1,6 @@
 //! The command `mneme-replay sweep`, for shell scripts and pipes.
 //!
-//! One configuration a line comes in, one result a line goes out.
+//! It reads one configuration a line and writes one result a line.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -24,22 +24,22 @@ use crate::report::result;
 use crate::supervise::engine::Engine;
 use crate::supervise::{Client, SupervisorEvent};
 
-/// Configurations that are taken ahead of their results.
+/// How many configurations are read ahead of their results.
 const AHEAD: usize = 4096;
 
 /// A line of the output.
 #[derive(Serialize)]
 struct Printed<'a> {
-    /// Number of the input's line.
+    /// The number of the input's line.
     id: u64,
-    /// `None` where the line could not be understood.
+    /// `None` if the line could not be parsed.
     #[serde(rename = "Replay-config", skip_serializing_if = "Option::is_none")]
     configuration: Option<&'a Configuration>,
     #[serde(rename = "Result")]
     result: &'a ReplayResult,
 }
 
-/// Replays all configurations; returns the exit status.
+/// Replays all configurations. Returns the exit status.
 pub fn run(options: &Sweep, context: &ReplayContext) -> Result<i32, Fatal> {
     let recorded = context.recorded.recorded_configuration();
     let source = open(&options.configurations)?;
@@ -78,7 +78,7 @@ pub fn run(options: &Sweep, context: &ReplayContext) -> Result<i32, Fatal> {
             }
         }
     }
-    // Configurations that could not be started have their events queued still.
+    // The events of configurations that could not be started are still queued.
     while let Some(event) = engine.pending_event() {
         if let SupervisorEvent::Finished { id, result, .. } = event {
             let configuration = configurations.remove(&id);
@@ -89,7 +89,7 @@ pub fn run(options: &Sweep, context: &ReplayContext) -> Result<i32, Fatal> {
     mneme_core::remark!("mneme-replay: {}", summary(&statistics));
     engine.leave();
     let has = |status: ReplayStatus| statistics.finished.contains_key(status.name());
-    // What makes no sense is not tried either.
+    // Invalid configurations are not tried either.
     let untried = [ReplayStatus::InternalError, ReplayStatus::InvalidConfig].map(ReplayStatus::name);
     Ok(if has(ReplayStatus::Verified) {
         exit::VERIFIED
@@ -114,7 +114,7 @@ fn open(path: &Path) -> Result<File, Fatal> {
 fn parse(line: &Line, recorded: &Configuration) -> Result<Configuration, String> {
     let text = line.text.as_ref().ok_or_else(lines::too_long)?;
     let changes: Changes = serde_json::from_slice(text.trim_ascii_end()).map_err(|error| {
-        format!("line {}, column {}, is no JSON object: {}", line.number, error.column(), lines::reason(&error))
+        format!("line {}, column {}, is not a JSON object: {}", line.number, error.column(), lines::reason(&error))
     })?;
     changes.apply(recorded)
 }
@@ -126,11 +126,11 @@ fn say(printed: &Printed<'_>, statuses: &mut Statistics) -> Result<(), Fatal> {
     stdout::write(&line)
 }
 
-/// What people want to know at the end.
+/// The summary for the end.
 fn summary(statistics: &Statistics) -> String {
     let total: u64 = statistics.finished.values().sum();
     if total == 0 {
-        return "there was no configuration".into();
+        return "the input had no configuration".into();
     }
     let counts: Vec<String> = statistics.finished.iter().map(|(status, count)| format!("{count} {status}")).collect();
     format!(
@@ -164,7 +164,7 @@ mod tests {
     fn a_line_that_is_wrong_is_named() {
         assert_eq!(
             parsed("{\"block\":\n").unwrap_err(),
-            "line 3, column 9, is no JSON object: EOF while parsing a value"
+            "line 3, column 9, is not a JSON object: EOF while parsing a value"
         );
         assert!(parsed("[1]").is_err());
         assert!(parsed(r#"{"threads":64}"#).unwrap_err().contains("threads"));

@@ -12,33 +12,33 @@ use super::{CodeOptions, CommonOptions, LaunchOptions, ONE_DASH};
 const EXAMPLES: &str = "\
 Examples:
   mneme-bisect -rdb recording/1234.json -rid 5678 \"default<O3>\"
-      the kernel does not verify with default<O3>: which pass, on which function, and what did it do?
+      the kernel does not verify with default<O3>: finds the pass, the function and the change
   mneme-bisect -rdb recording/1234.json \"default<O3>\" --reference \"default<O1>\" --rtol 1e-5
-      default<O1> is known to be good; floats may differ a little
+      default<O1> is known to be good; floats may differ slightly
   mneme-bisect -rdb recording/1234.json \"function(instcombine,gvn)\" --failing crash
       LLVM crashes
   mneme-bisect -rdb recording/1234.json \"default<O3>\" --reference \"default<O2>\" --failing slow --threshold 1.1
-      which pass makes it more than 1.1 times as slow as default<O2> does?
+      finds the pass that makes it more than 1.1 times as slow as default<O2> does
   mneme-bisect -rdb recording/1234.json \"default<O3>\" --reference \"default<O1>\" --failing regs
-      which pass makes it take more registers than default<O1> does?
+      finds the pass that makes it use more registers than default<O1> does
   mneme-bisect -rdb recording/1234.json \"default<O3>\" --good-llvm 19 --bad-llvm 22
-      right with LLVM 19 and wrong with LLVM 22: which of its passes is it?
+      right with LLVM 19 and wrong with LLVM 22: finds the pass of LLVM 22
   mneme-bisect -rdb recording/1234.json --source kernel.cu --json
-      an edited kernel; what was found, as JSON on standard output
+      bisects an edited kernel; prints the finding as JSON
 
 Exit status, as git bisect run takes it:
-  0 nothing fails                         5 found: a field of the configuration, such as --fast-math
+  0 the pipeline does not fail             5 found: a field of the configuration, such as --fast-math
   1 found: an IR pass                     125 cannot be judged: the reference fails too
   2 found: LLVM's code generation         64 bad usage
   3 found: the assembler                  65 bad recording
-  4 found: undefined behaviour or a race  66 a file or folder that is named is missing
+  4 found: undefined behaviour or a race  66 a named file or folder is missing
     in the kernel itself                  69 no such device";
 
-/// Finds out why a recorded kernel is right with one pipeline and wrong with another: the pass, the back end, the
-/// assembler or the kernel itself.
+/// Finds the reason why a recorded kernel is right with one pipeline and wrong with another: the pass, the back end,
+/// the assembler or the kernel itself.
 ///
-/// What was found is told on standard error; the IR before and after the pass, their difference and a reproducer are
-/// written to a folder.
+/// Prints the finding on standard error, and writes the IR before and after the pass, their difference and a reproducer
+/// to a folder.
 #[derive(Parser, Debug)]
 #[command(name = "mneme-bisect", version, after_help = EXAMPLES)]
 pub struct Bisect {
@@ -53,19 +53,20 @@ pub struct Bisect {
     #[arg(long, value_name = "PIPELINE", default_value = "default<O0>")]
     pub reference: String,
 
-    /// A version of LLVM with which the same pipeline is good: the reference then is this configuration compiled by it
+    /// A version of LLVM with which the pipeline is good; the reference is then this configuration compiled with it
     #[arg(long, value_name = "NN", requires = "bad_llvm", conflicts_with_all = ["reference", "llvm"])]
     pub good_llvm: Option<u32>,
 
-    /// The version of LLVM with which it fails; the pass that is named is one of its passes
+    /// The version of LLVM with which it fails; the reported pass is one of its passes
     #[arg(long, value_name = "NN", requires = "good_llvm")]
     pub bad_llvm: Option<u32>,
 
-    /// What failing means
+    /// The kind of failure to look for
     #[arg(long, value_name = "WHAT", value_enum, default_value_t)]
     pub failing: FailureKind,
 
-    /// How many times the reference's time (slow) or registers (regs) are too much [default: 1.2 for slow, 1 for regs]
+    /// The factor from which the reference's time (slow) or registers (regs) count as exceeded [default: 1.2 for slow,
+    /// 1 for regs]
     #[arg(long, value_name = "X", value_parser = threshold)]
     pub threshold: Option<f64>,
 
@@ -73,15 +74,15 @@ pub struct Bisect {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub repeat: u32,
 
-    /// Folder for what was found [default: bisect-ID]
+    /// Folder for the finding [default: bisect-ID]
     #[arg(short, long, value_name = "FOLDER")]
     pub output: Option<PathBuf>,
 
-    /// Time for making the reproducer smaller, seconds; 0 to leave it as it is
+    /// Time for making the reproducer smaller, seconds; 0 skips that
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub reduce: Duration,
 
-    /// Print what was found as JSON on standard output
+    /// Print the finding as JSON on standard output
     #[arg(long)]
     pub json: bool,
 
@@ -95,7 +96,7 @@ pub struct Bisect {
     pub code: CodeOptions,
 }
 
-/// What makes a configuration a bad one.
+/// The kind of failure of a bad configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
@@ -121,7 +122,7 @@ pub enum ColorChoice {
 }
 
 impl Bisect {
-    /// Reads a command line, of which the first word is the program.
+    /// Reads a command line, whose first word is the program.
     pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         Self::try_parse_from(mneme_core::arguments::normalise(words, ONE_DASH))
     }
@@ -132,7 +133,7 @@ impl Bisect {
         Configuration { llvm: self.bad_llvm.or(configuration.llvm), ..configuration }
     }
 
-    /// What the reference's figure is multiplied by.
+    /// The factor for the reference's figure.
     pub fn threshold(&self) -> f64 {
         self.threshold.unwrap_or(if self.failing == FailureKind::Slow { 1.2 } else { 1.0 })
     }

@@ -1,4 +1,4 @@
-//! Options that put other code in the kernel's place, or other passes in LLVM's.
+//! Options for other code in the kernel's place, or other passes.
 
 use std::path::PathBuf;
 
@@ -16,13 +16,13 @@ pub struct CodeOptions {
     /// CUDA source with such a kernel, compiled by clang
     #[arg(long, value_name = "FILE", group = "code")]
     pub source: Option<PathBuf>,
-    /// PTX with such a kernel; lifted to IR where a pipeline is named or an option needs IR
+    /// PTX with such a kernel; lifted to IR if you name a pipeline or an option needs IR
     #[arg(long, value_name = "FILE", group = "code")]
     pub ptx: Option<PathBuf>,
     /// Machine code (a cubin) with such a kernel
     #[arg(long, value_name = "FILE", group = "code")]
     pub cubin: Option<PathBuf>,
-    /// The code that the application ran, as its driver was given it
+    /// The code that the application ran, as its driver received it
     #[arg(long, group = "code")]
     pub original: bool,
     /// A flag for clang with --source (-I, -D, -std=); may be repeated
@@ -44,7 +44,7 @@ pub struct CodeOptions {
 }
 
 impl CodeOptions {
-    /// The file that holds the code.
+    /// The file that contains the code.
     pub fn file(&self) -> Option<ReplacementFile> {
         let source = || {
             let file = self.source.clone()?;
@@ -55,12 +55,12 @@ impl CodeOptions {
         ir.or(ptx).or(self.cubin.clone().map(ReplacementFile::Cubin)).or_else(source)
     }
 
-    /// The program that runs the pipeline, where it is another one.
+    /// The program that runs the pipeline, if it is not the builder.
     pub fn external(&self) -> Option<External> {
         let used = self.opt.is_some() || !self.plugins.is_empty() || !self.opt_arguments.is_empty();
         used.then(|| External {
             program: self.opt.clone(),
-            // A bare name would be looked for where libraries are.
+            // The dynamic linker would search its own folders for a bare name.
             plugins: self
                 .plugins
                 .iter()

@@ -14,18 +14,18 @@ use crate::context::device::Choice;
 use crate::context::settings::{Isolation, ReplaySettings};
 use crate::execute::timing::Timing;
 
-/// What times kernels.
+/// The method of timing kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Timers {
-    /// rocprofiler on AMD's GPUs where it is installed, events elsewhere
+    /// rocprofiler on AMD's GPUs if it is installed, otherwise events
     #[default]
     Auto,
     /// Events of the device around the launch
     Events,
-    /// The device itself, as NVIDIA's CUPTI tells, which has to be installed: without what a launch takes, which
+    /// The device's own times from NVIDIA's CUPTI, which must be installed; they exclude the cost of a launch, which
     /// matters for kernels of a few microseconds
     Cupti,
-    /// The same for AMD's GPUs, as rocprofiler-sdk tells, which has to be installed
+    /// The device's own times from AMD's rocprofiler-sdk, which must be installed
     Rocprofiler,
 }
 
@@ -40,11 +40,11 @@ impl From<Timers> for Timing {
     }
 }
 
-/// What all modes are told.
+/// The options of all modes.
 #[derive(Args, Debug)]
 pub struct CommonOptions {
-    /// The recording's folder, where --kernel, -rid or its only kernel says which one; or the .json file of the recorded
-    /// kernel (also -rdb)
+    /// The recording's folder, if --kernel, -rid or its only kernel identifies the kernel; or the .json file of the
+    /// recorded kernel (also -rdb)
     #[arg(
         long = "record-db",
         alias = "rdb",
@@ -55,7 +55,7 @@ pub struct CommonOptions {
     )]
     pub database: PathBuf,
 
-    /// Trust this folder with all that is in it, whoever owns it; may be repeated [default: MNEME_TRUST]
+    /// Trust this folder and its contents, whoever owns it; may be repeated [default: MNEME_TRUST]
     #[arg(long, value_name = "FOLDER")]
     pub trust: Vec<PathBuf>,
 
@@ -67,12 +67,12 @@ pub struct CommonOptions {
     #[arg(long, value_name = "NAME")]
     pub kernel: Option<String>,
 
-    /// Start from the PTX that the program had beside the recorded machine code, also where that is for another GPU: it
-    /// is lifted to IR where a pipeline is named or an option needs IR
+    /// Start from the PTX that the program had beside the recorded machine code, even if it is for another GPU; it is
+    /// lifted to IR if you name a pipeline or an option needs IR
     #[arg(long, group = "code")]
     pub from_ptx: bool,
 
-    /// Start from the LLVM IR that Triton kept of the kernel beside the recorded code
+    /// Start from the LLVM IR that Triton kept beside the recorded code
     #[arg(long, group = "code")]
     pub from_llir: bool,
 
@@ -80,16 +80,16 @@ pub struct CommonOptions {
     #[arg(long, value_name = "DEVICE", value_parser = Choice::parse, value_delimiter = ',')]
     pub device: Vec<Choice>,
 
-    /// Configurations that run at a time; more than one on a device disturb each other's times [default: one on each
+    /// Configurations to run at a time; more than one on a device disturb each other's times [default: one on each
     /// device]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub workers: Option<u32>,
 
-    /// What a configuration that goes wrong can take with it
+    /// How much a failing configuration can take down with it
     #[arg(long, value_name = "HOW", value_enum, default_value_t)]
     pub isolation: Isolation,
 
-    /// What times kernels
+    /// The method of timing kernels
     #[arg(long, value_name = "TIMER", value_enum, default_value_t)]
     pub timer: Timers,
 
@@ -100,11 +100,11 @@ pub struct CommonOptions {
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     pub timeout: Duration,
 
-    /// Configurations that are compiled at a time [default: the number of cores]
+    /// Configurations to compile at a time [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub builders: Option<u32>,
 
-    /// Memory that a build may take, GiB [default: half of the machine's]
+    /// Memory that a build may use, GiB [default: half of the machine's]
     #[arg(long, value_name = "GIB", value_parser = gibibytes)]
     pub memory_limit: Option<u64>,
 
@@ -114,7 +114,7 @@ pub struct CommonOptions {
 }
 
 impl CommonOptions {
-    /// What all modes ask for; one configuration, and none of the code's or the results' options.
+    /// The settings from these options; each mode adds those for code and results.
     pub fn settings(&self) -> ReplaySettings {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from);
         ReplaySettings {

@@ -1,4 +1,4 @@
-//! Options that say how the kernel is compiled, beyond the existing Mneme's.
+//! Options for compiling the kernel, beyond those of the existing Mneme.
 
 use clap::Args;
 use mneme_core::configuration::{Configuration, Specialize};
@@ -7,7 +7,7 @@ use mneme_core::configuration::{Configuration, Specialize};
 #[command(next_help_heading = "Compilation")]
 pub struct CompilationOptions {
     /// Fold the recorded arguments into the code: all (scalars, by-value structs, the size of dynamic shared memory),
-    /// or those of a list of indices, as in --specialize=0,2
+    /// or those in a list of indices, as in --specialize=0,2
     #[arg(
         long,
         value_name = "LIST",
@@ -27,29 +27,29 @@ pub struct CompilationOptions {
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=3))]
     ptx_opt: Option<u8>,
     /// An option of the assembler in ptxas's spelling, e.g. --ptxas-option=--fmad=false; may be repeated; the first one
-    /// takes the place of all that the application was assembled with, an empty one alone leaves nothing
+    /// replaces all options of the application's assembler, and a single empty one removes them
     #[arg(long = "ptxas-option", value_name = "OPTION", allow_hyphen_values = true)]
     ptxas_options: Option<Vec<String>>,
-    /// Compile PTX by way of LLVM IR even where nothing else asks for IR; naming a pipeline does
+    /// Compile PTX through LLVM IR even if no option needs IR; naming a pipeline does that too
     #[arg(long)]
     lift: bool,
     /// Compile floating point as -ffast-math does; combine it with --rtol
     #[arg(long)]
     fast_math: bool,
-    /// The major version of the LLVM that compiles, whose builder (mneme-build-NN) has to be installed; all compares
-    /// those that are [default: the one that wrote the IR, else the next newer]
+    /// The major version of the LLVM that compiles; its builder (mneme-build-NN) must be installed; all compares all
+    /// installed versions [default: the one that wrote the IR, else the next newer one]
     #[arg(long, value_name = "NN", value_parser = LlvmChoice::parse)]
     pub llvm: Option<LlvmChoice>,
-    /// An option of LLVM's own command line, e.g. --llvm-option=-unroll-threshold=400; may be repeated
+    /// An option of LLVM's command line, e.g. --llvm-option=-unroll-threshold=400; may be repeated
     #[arg(long = "llvm-option", alias = "llvm-options", value_name = "-NAME[=VALUE]", allow_hyphen_values = true)]
     llvm_options: Vec<String>,
 }
 
-/// What `--llvm` asks for.
+/// The value of `--llvm`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LlvmChoice {
     Version(u32),
-    /// Every version whose builder is installed, one after the other.
+    /// Every version with an installed builder, one after the other.
     All,
 }
 
@@ -62,7 +62,7 @@ impl LlvmChoice {
         }
     }
 
-    /// The only version.
+    /// The version, unless it is `All`.
     pub fn version(self) -> Option<u32> {
         match self {
             Self::Version(version) => Some(version),
@@ -80,7 +80,7 @@ fn specialize(text: &str) -> Result<Specialize, String> {
 }
 
 impl CompilationOptions {
-    /// The configuration with what these options change.
+    /// The configuration with the changes of these options.
     pub fn apply(&self, configuration: Configuration) -> Configuration {
         Configuration {
             specialize: self.specialize.clone().unwrap_or_default(),

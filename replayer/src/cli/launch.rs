@@ -45,7 +45,7 @@ pub struct LaunchOptions {
     /// Optimisation level of LLVM's code generator, 0 to 3, also -co [default: the application's]
     #[arg(long, alias = "co", value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=3))]
     pub codegen_opt: Option<u8>,
-    /// A name of a code generator of the existing Mneme; printed, without effect
+    /// A code generator's name in the existing Mneme; printed, without effect
     #[arg(long, value_name = "NAME", default_value = DEFAULT_CODEGEN_METHOD, value_parser = CODEGEN_METHODS)]
     pub codegen_method: String,
     /// Keep functions and variables that the kernel does not reach
@@ -53,7 +53,7 @@ pub struct LaunchOptions {
     pub no_prune: bool,
     #[arg(long, hide = true)]
     pub prune: bool,
-    /// Hide all but the kernel, so that passes know every caller of a function
+    /// Hide everything except the kernel, so passes know every caller of a function
     #[arg(long)]
     pub internalize: bool,
     #[arg(long, hide = true, overrides_with = "internalize")]
@@ -64,7 +64,8 @@ pub struct LaunchOptions {
 }
 
 impl LaunchOptions {
-    /// The recorded configuration with what the options change, compiled with the pipeline `passes`, or as recorded.
+    /// The recorded configuration with the changes of these options, compiled with the pipeline `passes`, or as
+    /// recorded.
     pub fn configuration(&self, passes: Option<&str>, recorded: Configuration) -> Configuration {
         let mut configuration = recorded;
         let (grid, block) = (&mut configuration.grid, &mut configuration.block);

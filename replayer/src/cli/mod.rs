@@ -38,46 +38,47 @@ Examples:
   mneme-replay -rdb recording/1234.json -rid 5678 \"default<O3>\"
       replays the recorded launch, compiled with LLVM's O3 pipeline, and verifies all memory
   mneme-replay -rdb recording/1234.json \"default<O2>\" -bidx 128 -gidx 80000 --iterations 10
-      another launch shape, measured ten times (-rid may be left out where the recording has one instance)
+      another launch shape, measured ten times (you can leave out -rid if the recording has one instance)
   mneme-replay -rdb recording/1234.json \"function(sroa,early-cse)\" --output-ll kernel.ll
       any pipeline that opt -passes accepts; the optimised IR is written to kernel.ll
   mneme-replay -rdb recording/1234.json \"default<O3>\" --rtol 1e-5 --atol 1e-8
       float and double buffers pass within a tolerance
   mneme-replay -rdb recording/1234.json --tolerance argument:1=f32:2:ulp --dump-diff diff
-      what the second argument points into may be 2 units in the last place away; buffers that differ are written to diff/
+      the buffer of the second argument may differ by 2 units in the last place; buffers that differ are written to diff/
   mneme-replay -rdb recording/1234.json --repeat 20 --write-tolerances
-      finds what differs from run to run (atomics add up in any order), and lets it differ that much from now on
+      finds buffers that differ from run to run (atomics add up in any order), and tolerates the difference from now on
   mneme-replay -rdb recording/1234.json --check
-      is it the kernel? looks for accesses out of bounds, of memory that nothing wrote, unordered and misaligned ones
+      looks for errors in the kernel: accesses out of bounds, to uninitialised memory, unordered and misaligned ones
   mneme-replay -rdb recording/1234.json \"default<O3>\" --wrote 0x100000013a80:4
-      tells which thread, instruction and line wrote these four bytes last
+      shows which thread, instruction and line wrote these four bytes last
   mneme-replay -rdb recording/1234.json --facts --specialize=2,3 --llvm-option=-unroll-threshold=400 --output-dir out
-      states what the recording proves, folds two arguments, sets an option of LLVM's, and keeps IR, PTX, SASS and the log
+      states what the recording proves, folds two arguments, sets an option of LLVM, and keeps IR, PTX, SASS and the log
   mneme-replay -rdb recording/1234.json --original --iterations 10
-      the code that the application ran, as it was
+      runs the application's own code unchanged
   mneme-replay -rdb recording/1234.json --source kernel.cu --source-flag -Iinclude
-      compiles an edited kernel, replays and verifies it in the recorded one's place (also --ir, --ptx, --cubin)
+      compiles an edited kernel, and replays and verifies it in place of the recorded one (also --ir, --ptx, --cubin)
   mneme-replay -rdb recording/1234.json --load-pass-plugin ./libMine.so \"function(mine),default<O3>\"
-      runs a pass of your own, in opt-19
+      runs your own pass, in opt-19
   mneme-replay sweep -rdb recording/1234.json configurations.jsonl
       replays one configuration a line, and prints one result a line (see mneme-replay sweep --help)
   mneme-replay serve -rdb recording/1234.json -rid 5678
-      the same for programs, as a protocol of JSON lines (docs/reference/protocol.md; this is what mneme-tune drives)
+      the same for programs, as a protocol of JSON lines (docs/reference/protocol.md; mneme-tune uses it)
 
 Exit status:
   0 verified            64 bad usage
   1 not verified        65 bad recording
-  2 build failed        66 a file or folder that is named is missing
+  2 build failed        66 a named file or folder is missing
   3 launch failed       69 no such device
-  4 timed out           70 something of ours broke
+  4 timed out           70 internal error
   6 unproven";
 
-// A command line: one of three modes. No description: it would stand in the help, in place of the one-shot replay's.
+// A command line in one of three modes. Not a doc comment: its text would replace the description of the one-shot
+// replay in the help.
 #[derive(Debug, Subcommand)]
 pub enum Arguments {
     Sweep(Sweep),
     Serve(Serve),
-    /// A command line without a subcommand, as the existing Mneme has it.
+    /// A command line without a subcommand, as in the existing Mneme.
     #[command(skip)]
     OneShot(Box<OneShot>),
 }
@@ -96,12 +97,12 @@ pub struct Serve {
     pub llvm: Option<u32>,
 }
 
-/// A number of runs: at least `least`, and what a configuration may have at most.
+/// Parses a number of runs: at least `least`, and at most the limit of a configuration.
 fn runs(least: i64) -> RangedI64ValueParser<u32> {
     clap::value_parser!(u32).range(least..=MAX_RUNS.into())
 }
 
-/// How often a configuration runs that does not say so itself.
+/// The numbers of runs of a configuration that does not set its own.
 #[derive(Args, Debug)]
 pub struct RunOptions {
     /// Measured runs, also -it
@@ -113,7 +114,7 @@ pub struct RunOptions {
 }
 
 const SWEEP_EXAMPLES: &str = "\
-A line of the input is a JSON object with the fields of a configuration; those left out are as recorded, so that {} is the recorded
+A line of the input is a JSON object with the fields of a configuration. Missing fields have their recorded values, so {} is the recorded \
 launch. A line of the output is {\"id\": …, \"Replay-config\": …, \"Result\": …}, where id is the number of the input's line, from 1.
 
 Examples:
@@ -122,21 +123,21 @@ Examples:
       three pipelines; examples/sweep-blocks.sh, sweep-pipelines.sh and sweep-random.sh are longer examples
 
 Exit status:
-  0  every line has a result, and one at least verified
+  0  every line has a result, and at least one verified
   1  every line has a result, and none verified
-  64 bad usage    65 bad recording    66 a file that is named is missing    69 no such device    70 something of ours broke";
+  64 bad usage    65 bad recording    66 a named file is missing    69 no such device    70 internal error";
 
 const SERVE_EXAMPLES: &str = "\
-Requests and replies are described in docs/reference/protocol.md. The first line out is a greeting; end of input finishes what was
+Requests and replies are described in docs/reference/protocol.md. The first line out is a greeting; the end of input finishes what was \
 submitted.
 
 Examples:
   echo '{\"type\": \"submit\", \"id\": 1, \"config\": {\"passes\": \"default<O2>\"}}' | mneme-replay serve -rdb recording/1234.json
-      one configuration; a program keeps the input open, and submits the next one when it has seen a result
+      one configuration; a program keeps the input open, and submits the next one after a result
 
 Exit status:
-  0  the input has ended (or a shutdown was asked for), and everything has its answer
-  64 bad usage    65 bad recording    66 a file that is named is missing    69 no such device    70 something of ours broke, or nobody reads the replies";
+  0  the input has ended (or a shutdown was requested), and every request has its answer
+  64 bad usage    65 bad recording    66 a named file is missing    69 no such device    70 internal error, or the reader of the replies is gone";
 
 /// Replays one configuration a line, and prints one result a line, as they come.
 #[derive(Args, Debug)]
@@ -151,7 +152,7 @@ pub struct Sweep {
     #[arg(value_name = "CONFIGURATIONS", default_value = "-")]
     pub configurations: PathBuf,
 
-    /// Run every configuration, even where one with the same code and the same launch has run
+    /// Run every configuration, even if one with the same code and launch has run
     #[arg(long)]
     pub fresh: bool,
 }
@@ -178,8 +179,8 @@ pub struct OneShot {
     #[arg(long)]
     pub cold_cache: bool,
 
-    /// Count a launch on the hardware, too: NVIDIA's names of counters, as in dram__bytes.sum,smsp__inst_executed.sum;
-    /// CUPTI (CUDA 12.6 or later) has to be installed
+    /// Also count a launch on the hardware, with NVIDIA's names of counters, as in
+    /// dram__bytes.sum,smsp__inst_executed.sum; CUPTI (CUDA 12.6 or later) must be installed
     #[arg(long, value_name = "NAME", value_delimiter = ',', conflicts_with_all = ["check", "wrote", "touched"])]
     pub counters: Vec<String>,
     /// Also run on N inputs that differ from the recorded one, and compare with the application's own code [default: 3
@@ -189,17 +190,17 @@ pub struct OneShot {
     /// The seed of the first of these inputs, as in fresh_inputs of a result [default: random]
     #[arg(long, value_name = "SEED", conflicts_with_all = ["check", "wrote", "touched", "repeat"])]
     pub fresh_seed: Option<u64>,
-    /// Run N times and say which buffers differ from run to run, with nothing changed
+    /// Run N times without changes and report which buffers differ from run to run
     #[arg(long, value_name = "N", value_parser = runs(2), conflicts_with = "iterations")]
     pub repeat: Option<u32>,
-    /// Write the tolerances that --repeat found to be needed beside the recording
+    /// Write the tolerances that --repeat finds necessary beside the recording
     #[arg(long, requires = "repeat")]
     pub write_tolerances: bool,
     /// Write the buffers that differ from the recording to this folder, with an index.json
     #[arg(long, value_name = "FOLDER")]
     pub dump_diff: Option<PathBuf>,
 
-    /// Print the JSON object on a terminal, too
+    /// Print the JSON object on a terminal too
     #[arg(long)]
     pub json: bool,
 
@@ -208,14 +209,13 @@ pub struct OneShot {
     #[command(flatten)]
     pub code: CodeOptions,
 
-    /// Write everything that the build makes to this folder: IR before and after, PTX, machine code, SASS, the build's
-    /// log
+    /// Write all results of the build to this folder: IR before and after, PTX, machine code, SASS, the build's log
     #[arg(long, value_name = "FOLDER")]
     pub output_dir: Option<PathBuf>,
     /// Write the IR after the pipeline here, also -ol
     #[arg(long, alias = "ol", value_name = "FILE")]
     pub output_ll: Option<PathBuf>,
-    /// Write the PTX that the code was assembled from here
+    /// Write the assembled PTX here
     #[arg(long, value_name = "FILE")]
     pub output_ptx: Option<PathBuf>,
 }
@@ -223,14 +223,15 @@ pub struct OneShot {
 impl Arguments {
     /// The command line of all modes.
     pub fn command() -> clap::Command {
-        // A pipeline stands where a subcommand does: only the first word can be one, and `help` is none.
+        // A pipeline stands in the place of a subcommand: only the first word can be a subcommand, and `help` is not
+        // one.
         Self::augment_subcommands(OneShot::command())
             .args_conflicts_with_subcommands(true)
             .subcommand_negates_reqs(true)
             .disable_help_subcommand(true)
     }
 
-    /// Reads a command line, of which the first word is the program.
+    /// Reads a command line, whose first word is the program.
     pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
         let matches = Self::command().try_get_matches_from(mneme_core::arguments::normalise(words, ONE_DASH))?;
         match matches.subcommand_name() {
@@ -247,7 +248,7 @@ impl Arguments {
         }
     }
 
-    /// What the replay of all modes starts from.
+    /// The settings from the command line.
     pub fn settings(&self) -> ReplaySettings {
         let default_llvm = if let Self::Serve(serve) = self { serve.llvm } else { None };
         let Self::OneShot(options) = self else {
@@ -270,10 +271,10 @@ impl Arguments {
 }
 
 impl OneShot {
-    /// The recorded configuration with what the options change.
+    /// The recorded configuration with the changes of the options.
     pub fn configuration(&self, recorded: Configuration) -> Configuration {
         let original = self.code.original;
-        // Fields that say how code is compiled have nothing to say of the application's own.
+        // Fields for compiling do not apply to the application's own code.
         let recorded = if original { recorded.of_original() } else { recorded };
         let cache = if self.cold_cache { CacheState::Cold } else { recorded.cache };
         Configuration { original, cache, ..self.launch.configuration(self.passes.as_deref(), recorded) }

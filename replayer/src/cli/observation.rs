@@ -5,14 +5,14 @@ use mneme_core::observation::Observe;
 
 #[derive(Args, Clone, Debug, Default)]
 pub struct ObservationOptions {
-    /// Look for accesses outside of all allocations, of memory that nothing wrote, unordered (shared memory) or
-    /// misaligned ones, in place of measuring; ends with 1 where there are any
+    /// Look for accesses out of bounds, to uninitialised memory, unordered ones (shared memory) or misaligned ones,
+    /// instead of measuring; the exit status is 1 if there are any
     #[arg(long, conflicts_with_all = ["repeat", "dump_diff", "wrote"])]
     pub check: bool,
-    /// Tell which thread and which instruction wrote these bytes last (4 where no number, up to 8, is given)
+    /// Show which thread and which instruction wrote these bytes last (1 to 8; default 4)
     #[arg(long, value_name = "ADDRESS[:BYTES]", value_parser = watched, conflicts_with_all = ["repeat", "dump_diff"])]
     pub wrote: Option<Observe>,
-    /// Tell which of the recorded memory the kernel reads and writes, in place of measuring
+    /// Show which recorded memory the kernel reads and writes, instead of measuring
     #[arg(long, conflicts_with_all = ["repeat", "dump_diff", "wrote", "check"])]
     pub touched: bool,
 }
@@ -34,7 +34,8 @@ fn watched(text: &str) -> Result<Observe, String> {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),
     };
-    let address = number(address).ok_or_else(|| format!("'{address}' is no address; one is 0x100000000000"))?;
+    let address =
+        number(address).ok_or_else(|| format!("'{address}' is not an address; write it as in 0x100000000000"))?;
     let bytes = number(bytes).filter(|bytes| (1..=8).contains(bytes)).ok_or("1 to 8 bytes can be watched")?;
     Ok(Observe::Writes { address, bytes: bytes as u32 })
 }

@@ -5,17 +5,17 @@ use mneme_core::tolerance::DataType;
 
 use crate::verify::tolerances::{ToleranceOption, ToleranceOptions};
 
-/// What replayed memory may differ by.
+/// How much replayed memory may differ.
 #[derive(Args, Debug)]
 pub struct VerificationOptions {
     /// Let a buffer, or all, differ: [BUFFER=]TYPE:THRESHOLD[:KIND[:NORM]], e.g. f32:1e-5:relative or
     /// argument:1=f64:1e-9:absolute:l2
     ///
-    /// BUFFER is argument:N (what the N-th argument, from 0, points into), tag:NAME, variable:NAME or address:0x…;
-    /// without it the tolerance is for all buffers that may hold TYPE. TYPE is u8, i8, … u64, i64, f16, f32 or f64;
-    /// KIND absolute, relative or ulp (units in the last place); NORM none (every element by itself), l1, l2 or linf.
-    /// BUFFER=exact asks for equal bits, and BUFFER=ignore for no comparison. May be given several times; what is said
-    /// of one buffer goes before what is said of all.
+    /// BUFFER is argument:N (the buffer that the N-th argument, from 0, points to), tag:NAME, variable:NAME or
+    /// address:0x…; without it the tolerance is for all buffers that may hold TYPE. TYPE is u8, i8, … u64, i64, f16,
+    /// f32 or f64; KIND absolute, relative or ulp (units in the last place); NORM none (every element by itself), l1,
+    /// l2 or linf. BUFFER=exact requires equal bits, and BUFFER=ignore disables the comparison. May be given several
+    /// times; a tolerance for one buffer overrides one for all.
     #[arg(long = "tolerance", value_name = "TOLERANCE", value_parser = ToleranceOption::parse)]
     pub tolerances: Vec<ToleranceOption>,
 
@@ -27,7 +27,7 @@ pub struct VerificationOptions {
     #[arg(long, value_name = "A", value_parser = bound)]
     pub atol: Option<f64>,
 
-    /// What all memory holds, for --rtol and --atol [default: by the kernel's parameter types]
+    /// The type of all memory, for --rtol and --atol [default: by the kernel's parameter types]
     #[arg(long, value_name = "TYPE", value_parser = data_type)]
     pub dtype: Option<DataType>,
 }

@@ -1,4 +1,4 @@
-//! Requests for the recording itself: its IR and its memory.
+//! Answers requests for the recording's IR and memory.
 
 use std::fs::File;
 use std::io::Write;
@@ -14,7 +14,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use crate::context::ReplayContext;
 use crate::recording::snapshot;
 
-/// How long linking may take.
+/// The time limit of linking.
 const LINK_LIMIT: Duration = Duration::from_secs(60);
 
 /// Files that last as long as the server.
@@ -23,7 +23,7 @@ pub struct Data {
     ir: Option<File>,
 }
 
-/// The name under which other processes can open a file of this process.
+/// The path under which other processes can open a file of this process.
 fn path(file: BorrowedFd<'_>) -> PathBuf {
     format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()).into()
 }
@@ -48,9 +48,9 @@ impl Data {
     }
 }
 
-/// Links in a process of its own, as LLVM may not like what it reads.
+/// Links in a separate process, because LLVM may crash on its input.
 fn link(program: &BuildProgram, modules: &[Vec<u8>]) -> Result<File, String> {
-    let failed = |error: std::io::Error| format!("the IR cannot be linked: {error}");
+    let failed = |error: std::io::Error| format!("cannot link the IR: {error}");
     let mut file = File::from(memfd_create(c"IR", MFdFlags::MFD_CLOEXEC).map_err(|error| failed(error.into()))?);
     if let [module] = modules {
         file.write_all(module).map_err(failed)?;
@@ -60,7 +60,7 @@ fn link(program: &BuildProgram, modules: &[Vec<u8>]) -> Result<File, String> {
     let (linked, bitcode) = program.ask::<Result<(), String>>(Question::Link { parts }, &blob, LINK_LIMIT).map_err(
         |error| match error {
             AskError::Unanswered { complaint: Some(complaint), .. } => complaint,
-            error => format!("the IR cannot be linked: {error}"),
+            error => format!("cannot link the IR: {error}"),
         },
     )?;
     linked?;
@@ -68,7 +68,7 @@ fn link(program: &BuildProgram, modules: &[Vec<u8>]) -> Result<File, String> {
     Ok(file)
 }
 
-/// Where the recorded memory is in the snapshot's file.
+/// The places of the recorded memory in the snapshot's file.
 pub fn memory(context: &ReplayContext, moment: Moment, wanted: Option<&str>) -> Reply {
     let file = path(context.snapshot.file());
     let regions: Vec<Region> = context
@@ -100,7 +100,7 @@ pub fn memory(context: &ReplayContext, moment: Moment, wanted: Option<&str>) -> 
     }
 }
 
-/// Whether a region goes by this name, tag or address.
+/// Whether a region has this name, tag or address.
 fn is(region: &snapshot::SnapshotRegion, wanted: &str) -> bool {
     let address = wanted.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
     region.variable.as_deref() == Some(wanted)
@@ -109,12 +109,12 @@ fn is(region: &snapshot::SnapshotRegion, wanted: &str) -> bool {
 }
 
 impl snapshot::SnapshotRegion {
-    /// Where the bytes before the launch are.
+    /// The place of the bytes before the launch.
     fn part_before(&self) -> Part {
         Part { at: 0, offset: self.offset_before(0), size: self.size }
     }
 
-    /// Where the bytes after the launch are, without gaps.
+    /// The places of the bytes after the launch, without gaps.
     fn parts_after(&self) -> Vec<Part> {
         let mut parts: Vec<Part> = Vec::new();
         let mut add = |part: Part| match parts.last_mut() {

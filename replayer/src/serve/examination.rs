@@ -1,7 +1,7 @@
-//! The examination of a kernel and of pipelines, before anything is built.
+//! Examines a kernel and pipelines, before anything is built.
 //!
-//! A separate process reads the IR, as LLVM may crash on it. If that fails the answer is that nothing is known; builds
-//! then report what is wrong.
+//! A separate process reads the IR, because LLVM may crash on it. If that fails, the answer is unknown; builds then
+//! report the problem.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::context::ReplayContext;
 /// Reading the IR of a large program takes seconds.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// How the register is called in PTX that has the grid's dimensions.
+/// The register with the grid's dimensions in PTX.
 const GRID: &str = "%nctaid";
 
 pub fn of(context: &ReplayContext, passes: Vec<String>) -> Examination {
@@ -30,11 +30,11 @@ pub fn of(context: &ReplayContext, passes: Vec<String>) -> Examination {
         found
     });
     let found = answer.unwrap_or_else(|error: String| {
-        tracing::warn!("the kernel cannot be examined: {error}");
+        tracing::warn!("cannot examine the kernel: {error}");
         nothing
     });
     match &context.replacement {
-        // Recorded PTX is that of the kernel and what it reaches.
+        // Recorded PTX consists of the kernel and everything that it reaches.
         Some(Replacement::Ptx(text)) => Examination { reads_grid: Some(text.contains(GRID)), ..found },
         _ => found,
     }

@@ -1,6 +1,6 @@
-//! The name of what makes machine code.
+//! The name of the assembler that makes machine code.
 //!
-//! A process of its own finds it out: an assembler's library may load the driver.
+//! A separate process determines it, because an assembler's library may load the driver.
 
 use std::time::Duration;
 
@@ -11,23 +11,21 @@ use mneme_core::exit;
 use crate::context::ReplayContext;
 use crate::error::Fatal;
 
-/// A library is loaded in seconds at most.
+/// Loading a library takes seconds at most.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// What makes machine code here.
+/// The name of the assembler that makes machine code here.
 ///
 /// # Errors
-/// The process that knows ends without telling. A session is not begun then: times are only compared with those of the
-/// same maker, and a name left out would be another one.
+/// The process ends without an answer. The session then does not start: times are only comparable with those of the
+/// same assembler, and an empty name would count as another one.
 pub fn name(context: &ReplayContext) -> Result<String, Fatal> {
-    // The name depends on the kind alone.
+    // The name depends only on the kind of target.
     let target = context.devices[0].expected_target(&context.recorded.kernel.ours);
     let target = target.unwrap_or_else(|| Target::gpu(""));
     let program = context.programs.of(context.llvm)?;
     match program.ask(Question::Maker { target }, &[], LIMIT) {
         Ok((name, _)) => Ok(name),
-        Err(error) => {
-            Err(Fatal::new(exit::INTERNAL, format!("what makes machine code here cannot be found out: {error}")))
-        }
+        Err(error) => Err(Fatal::new(exit::INTERNAL, format!("cannot determine the assembler: {error}"))),
     }
 }

@@ -27,7 +27,7 @@ use crate::report::result;
 use crate::supervise::engine::Engine;
 use crate::supervise::{Client, SupervisorEvent};
 
-/// Serves until the end of input; returns the exit status.
+/// Serves until the end of input. Returns the exit status.
 pub fn run(options: &Serve, context: &ReplayContext) -> Result<i32, Fatal> {
     let mut engine = Engine::start(context)?;
     let stdin = std::io::stdin();
@@ -54,7 +54,7 @@ pub fn run(options: &Serve, context: &ReplayContext) -> Result<i32, Fatal> {
         llvm: if context.is_machine_code() { String::new() } else { context.llvm_version()?.into() },
         compilers: context.programs.whole_versions(),
         timer: device.timer.name().into(),
-        // With fewer workers than devices some have nothing to do.
+        // With fewer workers than devices, the last devices are idle.
         devices: context.devices.iter().take(context.workers).map(|device| device.ordinal()).collect(),
         limits: device.limits,
         builders: u32::try_from(context.builders).unwrap_or(u32::MAX),
@@ -76,16 +76,16 @@ pub fn run(options: &Serve, context: &ReplayContext) -> Result<i32, Fatal> {
     while open || server.engine.outstanding() > 0 {
         let alarm = server.progress.filter(|_| server.engine.outstanding() > 0).map(|progress| progress.next);
         match server.engine.next(Client { input: open.then(|| stdin.as_fd()), output, alarm })? {
-            // Without this, a client that was killed would be worked for until the next result.
+            // Otherwise the server would work for a killed client until the next result.
             SupervisorEvent::ReaderGone => return Err(stdout::reader_gone()),
             SupervisorEvent::Input => {
-                let failed = |error| Fatal::new(exit::INTERNAL, format!("standard input cannot be read: {error}"));
+                let failed = |error| Fatal::new(exit::INTERNAL, format!("cannot read standard input: {error}"));
                 open = lines.fill(&stdin).map_err(failed)?;
                 for line in lines.by_ref().filter(|line| !line.is_blank()) {
                     let goes_on = server.take(&line)?;
-                    // Answers come in the order of the requests, however those were cut on their way.
+                    // Answers come in the order of the requests, however the lines were split on their way.
                     server.write_pending()?;
-                    // What has arrived behind a shutdown is nobody's request any more.
+                    // Requests behind a shutdown are dropped.
                     if !goes_on {
                         open = false;
                         break;
@@ -95,7 +95,7 @@ pub fn run(options: &Serve, context: &ReplayContext) -> Result<i32, Fatal> {
             event => server.write_event(event)?,
         }
     }
-    // What was settled without being started has its events queued still.
+    // The events of configurations that ended without being started are still queued.
     server.write_pending()?;
     server.engine.leave();
     Ok(exit::VERIFIED)
@@ -103,7 +103,7 @@ pub fn run(options: &Serve, context: &ReplayContext) -> Result<i32, Fatal> {
 
 /// Tells the client why the server ends.
 pub fn report(fatal: &Fatal) {
-    // The client may be gone already; the exit status says the same.
+    // The client may be gone already; the exit status carries the same reason.
     let _ = say(&Reply::Fatal { status: fatal.status, error: fatal.error.clone() });
 }
 
@@ -113,7 +113,7 @@ fn say(reply: &Reply) -> Result<(), Fatal> {
     stdout::write(&line)
 }
 
-/// What [`Request::Progress`] asked for.
+/// The state of [`Request::Progress`].
 #[derive(Clone, Copy)]
 struct Progress {
     interval: Duration,
@@ -126,10 +126,10 @@ struct Server<'a> {
     engine: Engine<'a>,
     hello: Hello,
     recorded: Configuration,
-    /// Files that are wanted of configurations without a result.
+    /// Requested files of configurations without a result.
     outputs: HashMap<u64, Outputs>,
     data: Data,
-    /// Submissions that made no sense.
+    /// How many submissions were invalid.
     refused: u64,
     progress: Option<Progress>,
 }
@@ -139,7 +139,7 @@ impl Server<'_> {
         say(&Reply::Hello(Box::new(self.hello.clone())))
     }
 
-    /// Deals with a request; false where it was the last one.
+    /// Handles a request. Returns false after the last one.
     fn take(&mut self, line: &Line) -> Result<bool, Fatal> {
         let request = match &line.text {
             None => Err(lines::too_long()),
@@ -161,14 +161,14 @@ impl Server<'_> {
             Request::Submit(submission) => self.submit(*submission)?,
             Request::Cancel { id } => {
                 if !self.engine.cancel(id) {
-                    let error = format!("there is no configuration {id} without a result to cancel");
+                    let error = format!("cannot cancel {id}: it is not a configuration without a result");
                     say(&Reply::Error { id: Some(id), error })?;
                 }
             }
             Request::Statistics {} => say(&Reply::Statistics(self.statistics()))?,
             Request::Progress { interval_s } => {
                 let interval = Duration::try_from_secs_f64(interval_s).ok().filter(|interval| !interval.is_zero());
-                // More often than this nobody wants to know.
+                // More frequent reports are useless.
                 let interval =
                     interval.map(|interval| interval.clamp(Duration::from_millis(10), Duration::from_secs(86400)));
                 self.progress = interval.map(|interval| Progress { interval, next: Instant::now() + interval });
@@ -184,20 +184,20 @@ impl Server<'_> {
         Ok(true)
     }
 
-    /// Answers what is no request. A submission has a result even so, which whoever waits for one can tell apart by its
-    /// id.
+    /// Answers a line that is not a request. A submission still gets a result, because its client waits for one with
+    /// this id.
     fn refuse_line(&mut self, line: &Line, why: &str) -> Result<(), Fatal> {
         let value = line.text.as_ref().and_then(|text| serde_json::from_slice::<Value>(text).ok()).unwrap_or_default();
         let id = value.get("id").and_then(Value::as_u64);
         match id {
             Some(id) if value["type"] == "submit" && !self.engine.is_outstanding(id) => {
-                self.refuse(id, format!("the submission cannot be understood: {why}"))
+                self.refuse(id, format!("cannot parse the submission: {why}"))
             }
-            _ => say(&Reply::Error { id, error: format!("line {} is no request: {why}", line.number) }),
+            _ => say(&Reply::Error { id, error: format!("line {} is not a request: {why}", line.number) }),
         }
     }
 
-    /// The result of a submission that makes no sense.
+    /// Sends the result of an invalid submission.
     fn refuse(&mut self, id: u64, error: String) -> Result<(), Fatal> {
         self.refused += 1;
         let result = result::refused(error, &self.recorded, self.engine.device());
@@ -213,7 +213,7 @@ impl Server<'_> {
         let (outputs, runs) = (submission.outputs.clone(), &self.options.runs);
         match submission::job(submission, &self.recorded, (runs.iterations, runs.warmup), &self.hello.devices) {
             Ok(mut job) => {
-                // The search found none where it took long.
+                // The search finds none if runs take long.
                 job.run.needs_fresh_input &= !self.context.fresh_inputs.is_empty();
                 if !outputs.is_empty() {
                     self.outputs.insert(id, outputs);
@@ -225,7 +225,7 @@ impl Server<'_> {
         }
     }
 
-    /// The engine's, and submissions that never came to it.
+    /// The engine's statistics, including submissions that never reached it.
     fn statistics(&self) -> Statistics {
         let mut statistics = self.engine.statistics();
         if self.refused > 0 {

@@ -1,4 +1,4 @@
-//! Submissions of clients: from a request to a job, and from its outcome to files.
+//! Submissions of clients: turns a request into a job, and its outcome into files.
 
 use std::path::Path;
 use std::rc::Rc;
@@ -16,11 +16,11 @@ use mneme_builds::BuildOutcome;
 use mneme_builds::BuildSpec;
 use mneme_builds::Replacement;
 
-/// The job of a submission; `runs` are iterations and warm-ups where it does not say, `devices` the numbers of those at
-/// work.
+/// The job of a submission. `runs` are iterations and warm-ups if the submission does not set them, `devices` the
+/// numbers of the devices in use.
 pub fn job(submission: Submission, recorded: &Configuration, runs: (u32, u32), devices: &[i32]) -> Result<Job, String> {
     if let Some(device) = submission.device.filter(|device| !devices.contains(device)) {
-        return Err(format!("nothing runs on device {device} here, only on {devices:?}"));
+        return Err(format!("device {device} is not in use here; configurations run on {devices:?}"));
     }
     let configuration = submission.config.apply(recorded)?;
     if submission.iterations == Some(0) {
@@ -32,7 +32,7 @@ pub fn job(submission: Submission, recorded: &Configuration, runs: (u32, u32), d
     if is_foreign && configuration.original {
         return Err("the submission has code, and original means the application's own; leave one of them out".into());
     }
-    // What a configuration says for itself is what it gets.
+    // The configuration's own numbers of runs take precedence.
     let stopping = submission.stopping.filter(|_| configuration.iterations.is_none() && configuration.warmup.is_none());
     if let Some(problem) = stopping.and_then(|rule| problem(&rule)) {
         return Err(problem);
@@ -60,11 +60,11 @@ pub fn job(submission: Submission, recorded: &Configuration, runs: (u32, u32), d
     })
 }
 
-/// What makes no sense about a stopping rule.
+/// Returns the reason if a stopping rule is invalid.
 fn problem(rule: &StoppingRule) -> Option<String> {
     let is_sound = |near: &Near| near.ns.is_finite() && near.ns > 0.0 && near.within.is_finite() && near.within > 0.0;
     let sound = rule.near.as_ref().is_none_or(is_sound);
-    (!sound).then(|| "stopping.near compares with no time: ns and within are numbers above 0".into())
+    (!sound).then(|| "stopping.near is invalid: ns and within must be numbers above 0".into())
 }
 
 fn replacement(code: Code) -> Result<Replacement, String> {
@@ -83,7 +83,7 @@ fn replacement(code: Code) -> Result<Replacement, String> {
     Replacement::of(kind, bytes)
 }
 
-/// Writes what was asked for; memory was written by the executor already.
+/// Writes the requested files, except memory, which the executor has written already.
 pub fn write(outputs: &Outputs, outcome: Option<&BuildOutcome>) -> Result<(), String> {
     let (texts, image) = match outcome {
         None => return Ok(()),
@@ -93,7 +93,7 @@ pub fn write(outputs: &Outputs, outcome: Option<&BuildOutcome>) -> Result<(), St
     for (path, text, what) in [(&outputs.ir, &texts.ir, "IR"), (&outputs.ptx, &texts.ptx, "PTX")] {
         match (path, text) {
             (Some(path), Some(text)) => write_file(path, text.as_bytes())?,
-            // That of a build that failed is its result.
+            // A failed build is reported in its result.
             (Some(_), None) if image.is_some() => return Err(format!("this build has no {what} to write")),
             _ => {}
         }

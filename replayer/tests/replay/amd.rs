@@ -8,7 +8,7 @@ use mneme_core::{exit, install};
 use crate::recording::Recording;
 use crate::{outcome, program, replay, serve_with, shaped};
 
-/// The stand-in; `None`, said on standard output, where it is not built.
+/// The stand-in; skips the test if it is not built.
 fn stand_in() -> Option<PathBuf> {
     let found = install::locate("libmneme_stand_in.so");
     if found.is_none() {
@@ -17,7 +17,7 @@ fn stand_in() -> Option<PathBuf> {
     found
 }
 
-/// What lets a replay take the stand-in for HIP. Its first mistake ends the process that makes it.
+/// The environment in which a replay uses the stand-in for HIP. Its first mistake ends the process that makes it.
 fn environment(library: &Path) -> [(&str, &str); 2] {
     [("MNEME_HIP_LIBRARY", library.to_str().unwrap()), ("MNEME_STAND_IN", "1")]
 }
@@ -36,7 +36,7 @@ fn a_recording_of_an_amd_gpu_is_replayed_on_one() {
         let json = outcome(&on_amd(&recording, &library, options).output().unwrap(), exit::VERIFIED);
         assert_eq!(json["Result"]["environment"]["arch"], "gfx90a:sramecc+:xnack-", "{options:?}: {json}");
     }
-    // A launch that leaves out the end is told by the element.
+    // The element shows a launch that leaves out the end.
     let short = on_amd(&recording, &library, &["-gidx", "10"]).output().unwrap();
     let said = String::from_utf8_lossy(&short.stdout) + String::from_utf8_lossy(&short.stderr);
     assert_eq!(short.status.code(), Some(exit::NOT_VERIFIED), "{said}");
@@ -64,14 +64,14 @@ fn code_for_another_vendor_is_refused_with_the_remedy() {
     }
 }
 
-/// A replay with a profiling library, and what that is like.
+/// A replay with a profiling library, and the library's behaviour.
 fn timed(recording: &Recording, library: &Path, profiler: &Path, settings: &str, options: &[&str]) -> Command {
     let mut command = on_amd(recording, library, options);
     command.env("MNEME_ROCPROFILER_LIBRARY", profiler).env("MNEME_STAND_IN_PROFILER", settings);
     command
 }
 
-/// Times and clock of a replay that verified, and why that clock.
+/// Times and clock of a replay that verified, and the reason for that clock.
 fn clock(command: &mut Command) -> (Vec<u64>, String, String) {
     let json = outcome(&command.output().unwrap(), exit::VERIFIED);
     let result = &json["Result"];
@@ -80,7 +80,7 @@ fn clock(command: &mut Command) -> (Vec<u64>, String, String) {
     (times, text("timer"), text("timer_reason"))
 }
 
-/// What the stand-in says of the first kernels that it was asked for.
+/// The stand-in's report on the first requested kernels.
 const TIMES: [u64; 5] = [10_001, 10_002, 10_003, 10_004, 10_005];
 
 #[test]
@@ -101,7 +101,7 @@ fn kernels_are_timed_by_the_profiling_library() {
     let events = clock(&mut timed(&recording, &library, &library, "", &["--timer", "events"]));
     assert_eq!((events.1.as_str(), events.2.as_str()), ("events", ""));
     assert_ne!(events.0, TIMES);
-    // A launch that is wrong is timed too.
+    // A wrong launch is timed too.
     let wrong = timed(&recording, &library, &library, "", &["-gidx", "10"]).output().unwrap();
     let json = outcome(&wrong, exit::NOT_VERIFIED);
     assert_eq!(json["Result"]["environment"]["timer"], "rocprofiler");
@@ -117,7 +117,7 @@ fn many_configurations_are_timed_by_the_profiling_library() {
     let results = serve_with(&Recording::make_amd(), &["--device", "hip"], &shapes, &variables);
     let mut times: Vec<u64> = results.iter().flat_map(|result| result.exec_time.clone()).collect();
     times.sort_unstable();
-    // One process runs all of them, and each launch has a time of its own.
+    // One process runs all of them, and times each launch separately.
     assert_eq!(times, (10_001..=10_009).collect::<Vec<u64>>());
     assert!(results.iter().all(|result| result.verified && result.environment.timer == "rocprofiler"), "{results:?}");
 }
@@ -136,20 +136,20 @@ fn events_time_kernels_where_the_profiling_library_does_not() {
     ] {
         let (times, timer, reason) = clock(&mut timed(&recording, &library, profiler, settings, &[]));
         assert!(timer == "events" && reason.contains(why), "{why}: {timer}, {reason}");
-        // None of them, as two clocks do not compare.
+        // None of them, because times of two clocks are not comparable.
         assert!(times.iter().all(|time| !TIMES.contains(time)), "{times:?}");
     }
-    // The variable names a file for tests; where it is not set, the name goes with that of HIP's library.
+    // The variable names a file for tests; without it, the name derives from that of HIP's library.
     let (_, timer, reason) = clock(&mut on_amd(&recording, &library, &[]));
     assert!(timer == "events" && reason.contains("no rocprofiler-sdk is known for"), "{reason}");
-    // What was asked for by name is not replaced in silence.
+    // An explicitly requested timer is not silently replaced.
     let asked = timed(&recording, &library, nowhere, "", &["--timer", "rocprofiler"]).output().unwrap();
     let said = String::from_utf8_lossy(&asked.stderr);
     assert_eq!(asked.status.code(), Some(exit::NO_DEVICE), "{said}");
     assert!(said.contains("is not installed") && said.contains("--timer events does without"), "{said}");
 }
 
-/// A library that ends the process which loads it, as one may that does not know the driver.
+/// A library that ends the process that loads it, as a library may that does not know the driver.
 #[test]
 fn a_profiling_library_that_takes_its_process_with_it_is_left_out() {
     let Some(library) = stand_in() else { return };
@@ -161,7 +161,7 @@ fn a_profiling_library_that_takes_its_process_with_it_is_left_out() {
     assert!(compiled.success());
     let recording = Recording::make_amd();
     let (_, timer, reason) = clock(&mut timed(&recording, &library, &fatal, "", &[]));
-    let expected = "a process that was to be timed by rocprofiler-sdk was ended by SIGABRT";
+    let expected = "a process with timing by rocprofiler-sdk was ended by SIGABRT";
     assert_eq!((timer.as_str(), reason.as_str()), ("events", expected));
     let asked = timed(&recording, &library, &fatal, "", &["--timer", "rocprofiler"]).output().unwrap();
     assert_eq!(asked.status.code(), Some(exit::NO_DEVICE), "{}", String::from_utf8_lossy(&asked.stderr));

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::recording::{ELEMENTS, Recording};
 use crate::{PATIENCE, device, installed, program};
 
-/// The width of a block and as many blocks as the recording's elements need.
+/// The width of a block, with as many blocks as the recording's elements need.
 pub fn shape(width: u32) -> Value {
     json!({"block": {"x": width}, "grid": {"x": (ELEMENTS as u32).div_ceil(width)}})
 }
@@ -22,7 +22,7 @@ fn with(mut configuration: Value, field: &str, value: impl Into<Value>) -> Value
     configuration
 }
 
-/// Runs a sweep over the lines; results by id, and what it said.
+/// Runs a sweep over the lines. Returns the results by id, and the messages.
 fn sweep(recording: &Recording, options: &[&str], lines: &[String], status: i32) -> (BTreeMap<u64, Value>, String) {
     let mut command = Command::new(program());
     command.args(["sweep", "-rdb"]).arg(recording.database()).args(options).arg("-");
@@ -86,7 +86,7 @@ fn a_sweep_of_which_many_go_wrong_has_a_result_for_each() {
 fn a_compiler_that_takes_all_memory_or_exits_is_that_configurations_result() {
     let Some(device) = device() else { return };
     let recording = Recording::make();
-    // The pipeline itself is more than fits.
+    // The pipeline alone exceeds the limit.
     let lines = [
         json!({"passes": format!("function({})", ["gvn"; 1_500_000].join(","))}).to_string(),
         json!({"llvm_options": ["-version"]}).to_string(),
@@ -121,7 +121,7 @@ fn kill(process: u32) {
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(process as i32), nix::sys::signal::Signal::SIGKILL).unwrap();
 }
 
-/// The processes that descend from this one and are alive.
+/// The live descendants of this process.
 fn descendants(pid: u32) -> Vec<u32> {
     children(pid).iter().flat_map(|child| std::iter::once(*child).chain(descendants(*child))).collect()
 }
@@ -139,7 +139,7 @@ fn whoever_dies_in_the_middle_leaves_no_process() {
         let mut server = Server::start(&recording, &["--device", device, "--builders", "4"]);
         server.say(&json!({"type": "submit", "id": 0}));
         assert!(server.result(0).verified);
-        // A run or builds that do not end; on the CPU device they are not at work at once.
+        // A run or builds that do not end; on the CPU device they do not run at the same time.
         if runs {
             server.say(&json!({"type": "submit", "id": 1, "config": shape(65)}));
         } else {
@@ -195,7 +195,7 @@ fn a_fork_server_that_hangs_is_replaced_and_nobody_waits_for_it() {
     assert!(server.result(1).verified);
     let hanging = fork_server(&server);
     nix::sys::signal::kill(hanging, nix::sys::signal::Signal::SIGSTOP).unwrap();
-    // More than a fork server that does not read can be told.
+    // More orders than fit into the socket of a fork server that does not read.
     server.say(&json!({"type": "submit", "id": 2, "code": {"ir-text": format!("; {}\n", "x".repeat(8 << 20))}}));
     server.say(&json!({"type": "submit", "id": 3, "config": {"passes": "default<O1>"}}));
     let start = Instant::now();
@@ -270,7 +270,7 @@ impl Server {
         let mut command = Command::new(program());
         command.envs(environment.iter().copied());
         command.args(["serve", "-rdb"]).arg(recording.database()).args(options);
-        // For those who ask for a second one.
+        // For a second request.
         command.env("MNEME_CPU_DEVICES", "2");
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (input, output) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
@@ -327,7 +327,7 @@ fn what_is_no_request_is_answered_and_forgotten() {
         "{}",
         refused.error
     );
-    // Where, as far as that is known; no LLVM has compiled it.
+    // The device is named as far as it is known; no LLVM has compiled it.
     let environment = &refused.environment;
     assert!(!environment.device.is_empty() && !environment.versions.contains_key("llvm"), "{refused:?}");
     assert!(!refused.start_time.is_empty() && !refused.end_time.is_empty());
@@ -349,7 +349,7 @@ fn a_configuration_runs_on_the_device_that_it_names() {
     for id in 0..6 {
         server.say(&json!({"type": "submit", "id": id, "config": shape(64), "fresh": true, "device": 1}));
     }
-    // Equal ones share a result where the device is the same.
+    // Equal ones share a result if the device is the same.
     server.say(&json!({"type": "submit", "id": 6, "config": shape(64), "device": 0}));
     server.say(&json!({"type": "submit", "id": 7, "config": shape(64), "device": 1}));
     server.say(&json!({"type": "submit", "id": 8, "device": 2}));
@@ -370,7 +370,7 @@ fn a_configuration_runs_on_the_device_that_it_names() {
 fn priorities_come_first_and_cancelled_ones_never() {
     let Some(device) = device() else { return };
     let mut server = Server::start(&Recording::make(), &["--device", device, "--builders", "1", "--timeout", "2"]);
-    // This one hangs for two seconds, so that the others wait.
+    // This one hangs for two seconds, so the others wait.
     server.say(&json!({"type": "submit", "id": 0, "config": shape(65), "priority": 9}));
     for (id, priority) in [(1, 0), (2, 0), (3, 5)] {
         server.say(&json!({"type": "submit", "id": id, "priority": priority, "fresh": true}));
@@ -518,7 +518,7 @@ fn progress_comes_while_there_is_work() {
     server.end();
 }
 
-/// What `kernel.ll` does for the recorded shape.
+/// The effect of `kernel.ll` for the recorded shape.
 const UPDATE_PTX: &str = "
 .version 8.0
 .target sm_90
@@ -625,12 +625,12 @@ fn memory_and_ir_are_files() {
     std::fs::write(&bitcode, ir).unwrap();
     server.say(&json!({"type": "submit", "id": 1, "code": {"ir-file": bitcode}, "outputs": {"ir": text}}));
     assert!(server.result(1).verified);
-    // What the pipeline made of it is IR again.
+    // The result of the pipeline is IR again.
     server.say(&json!({"type": "submit", "id": 2, "code": {"ir-file": text}, "config": {"passes": "default<O0>"}}));
     assert!(server.result(2).verified);
     server.say(&json!({"type": "submit", "id": 3, "code": {"ir-text": "no IR"}}));
     assert_eq!(server.result(3).status.name(), "compile_error");
-    // What a run leaves is where the recorded memory before the launch is.
+    // The memory after a run has the layout of the recorded memory before the launch.
     let memory = folder.path().join("memory.bin");
     server.say(&json!({"type": "submit", "id": 4, "outputs": {"memory": memory}}));
     assert!(server.result(4).verified);

@@ -1,6 +1,6 @@
 //! Tests of `mneme-replay` as its users run it, on a recording made by hand.
 //!
-//! They run on the CPU device where that is built, or on a GPU with `MNEME_TEST_DEVICE=cuda`.
+//! They run on the CPU device if it is built, or on a GPU with `MNEME_TEST_DEVICE=cuda`.
 
 mod amd;
 mod engine;
@@ -21,10 +21,10 @@ use mneme_core::tolerance::{DataType, Tolerance};
 use mneme_core::{exit, install};
 use recording::{ELEMENTS, Recording};
 
-/// How long a test waits for something to happen. On a busy machine this takes a while, and no test is about the time.
+/// How long a test waits for an event. A busy machine takes long, and no test depends on the time.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The device to test on; `None`, said on standard output, where there is none, or nothing compiles for it.
+/// The device to test on; skips the test without a device or a compiler for it.
 fn device() -> Option<&'static str> {
     if install::builders().is_empty() {
         mneme_fixtures::skip(format_args!("{} is not built; 'cargo build --workspace' builds it", install::BUILDER));
@@ -40,7 +40,7 @@ fn device() -> Option<&'static str> {
     found
 }
 
-/// Whether a program is on the path; said on standard output where it is not.
+/// Whether a program is on the path; skips the test if not.
 fn installed(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok();
     if !found {
@@ -133,7 +133,7 @@ fn what_a_build_makes_can_be_kept_edited_and_replayed() {
     assert!(before.contains("dereferenceable(400004)"), "{before}");
     assert!(std::fs::read_to_string(out.join("build.log")).unwrap().contains("pass pipeline: "));
     assert!(out.join(if device == "cpu" { "kernel.o" } else { "kernel.cubin" }).is_file());
-    // What LLVM prints is part of the log.
+    // LLVM's output is part of the log.
     outcome(
         &replay(&recording, &[&["--device", device], &out_option[..], &["function(print)"]].concat()).output().unwrap(),
         exit::VERIFIED,
@@ -195,7 +195,7 @@ fn what_a_failed_build_had_come_to_is_kept_and_nothing_older() {
         assert!(log.ends_with(&format!("{error}\n")), "{log}");
     }
 
-    // What an assembler refuses; the CPU device's code generation leaves such kernels out.
+    // The assembler refuses the code; the CPU device's code generation leaves such kernels out.
     if device != "cpu" {
         let odd = recording.folder().join("odd.ll");
         std::fs::write(
@@ -209,7 +209,7 @@ fn what_a_failed_build_had_come_to_is_kept_and_nothing_older() {
         assert_eq!(std::fs::read_to_string(&ir).unwrap(), std::fs::read_to_string(out.join("after.ll")).unwrap());
     }
 
-    // Code that is replayed is not a file to be overwritten.
+    // Replayed code must not be overwritten.
     let input = out.join("before.ll");
     let options = ["--device", device, "--ir", input.to_str().unwrap(), "--output-dir", out.to_str().unwrap()];
     let refused = replay(&recording, &options).output().unwrap();
@@ -241,7 +241,7 @@ fn a_pipeline_in_another_program_ends_with_the_build() {
     let Some(device) = device() else { return };
     let recording = Recording::make();
     let (wrapper, mark) = (recording.folder().join("opt"), recording.folder().join("mark"));
-    // Its child would write the mark when the build is long over.
+    // Its child would write the mark long after the build is over.
     let script = format!("#!/bin/sh\n(sleep 3; echo late >'{}') &\nwait\n", mark.display());
     mneme_fixtures::script(&wrapper, &script);
     let temporary = tempfile::tempdir().unwrap();
@@ -252,7 +252,7 @@ fn a_pipeline_in_another_program_ends_with_the_build() {
     assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0, "nothing is left behind");
 }
 
-/// What a wrapper of a program starts ends with the replay, even where that is killed itself.
+/// The children of a wrapper program end with the replay, even if the replay is killed.
 #[test]
 fn what_a_wrapper_starts_ends_with_a_replay_that_is_killed() {
     let Some(device) = device() else { return };
@@ -305,7 +305,7 @@ fn differing_memory_that_cannot_be_written_is_told_at_once() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(exit::BAD_USAGE), "{errors}");
     assert!(errors.contains("/proc/nope"), "{errors}");
-    // What an earlier replay wrote is not taken for this one's.
+    // Files of an earlier replay are not mistaken for this one's.
     let folder = recording.folder().join("diff");
     let options = ["--device", device, "--dump-diff", folder.to_str().unwrap()];
     outcome(&replay(&recording, &[&options[..], &["-gidx", "10"]].concat()).output().unwrap(), exit::NOT_VERIFIED);
@@ -446,7 +446,7 @@ fn what_is_allowed_to_differ_passes() {
     let norm = 7.0 * f64::from(ELEMENTS - 1280);
     assert_eq!(json["Result"]["mismatch"]["norm_error"], norm, "{json}");
     replayed(&["argument:0=i32:7e5:absolute:l1", "variable:counter=u32:1e6"], exit::VERIFIED);
-    // The same from the file beside the recording, which the command line overrules.
+    // The same from the file beside the recording, which the command line overrides.
     let rules = r#"{"version": 1, "rules": [{"argument": 0, "dtype": "i32", "threshold": 7}, {"variable": "counter", "ignore": true}]}"#;
     std::fs::write(recording.folder().join("42.tolerances.json"), rules).unwrap();
     replayed(&[], exit::UNPROVEN);
@@ -519,10 +519,7 @@ fn repeated_runs_are_compared_with_each_other() {
         (&0.into(), &0.into(), &(ELEMENTS - 1280).into()),
         "{json}"
     );
-    assert!(
-        !recording.folder().join("42.tolerances.json").exists(),
-        "what is wrong in every run is no matter of tolerance"
-    );
+    assert!(!recording.folder().join("42.tolerances.json").exists(), "an error in every run does not need a tolerance");
 }
 
 fn submit(id: u64, config: &Configuration, iterations: u32, warmup: u32) -> Request {
@@ -536,12 +533,12 @@ fn submit(id: u64, config: &Configuration, iterations: u32, warmup: u32) -> Requ
     }))
 }
 
-/// Runs configurations through a server; the results by id.
+/// Runs configurations through a server. Returns the results by id.
 fn serve(recording: &Recording, options: &[&str], configurations: &[Configuration]) -> Vec<ReplayResult> {
     serve_with(recording, options, configurations, &[])
 }
 
-/// The same with variables of the environment.
+/// The same with environment variables.
 fn serve_with(
     recording: &Recording,
     options: &[&str],
@@ -616,7 +613,7 @@ fn what_a_kernel_breaks_is_mended_before_the_next() {
     }
 }
 
-/// Children of a process that have not ended.
+/// The children of a process that have not ended.
 fn alive(children: &str) -> usize {
     let runs = |pid: &&str| {
         let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

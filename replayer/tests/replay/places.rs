@@ -50,9 +50,9 @@ fn a_process_in_which_they_are_free_takes_over() {
     let output = run("1000");
     assert_eq!(output.status.code(), Some(exit::NO_DEVICE));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(said.contains(&format!("the recording cannot be placed: the address range {DATA:#x}")), "{said}");
+    assert!(said.contains(&format!("cannot place the recording in memory: the address range {DATA:#x}")), "{said}");
 
-    // A server's client notices nothing: it is greeted by the process that can.
+    // A server's client sees no difference: the process that succeeds greets it.
     let environment = [("LD_PRELOAD", library.to_str().unwrap()), ("MNEME_TEST_TAKEN", "3")];
     let results = serve_with(&recording, &["--device", device], &[shaped(128, "default<O1>")], &environment);
     assert!(results.len() == 1 && results[0].verified, "{results:?}");

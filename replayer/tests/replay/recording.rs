@@ -1,4 +1,4 @@
-//! A recording made by hand: what the recorder would write of a launch of `kernel.ll`.
+//! A recording made by hand, like the recorder's for a launch of `kernel.ll`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,14 +18,14 @@ use mneme_core::recording::manifest::{
 use mneme_core::recording::store::StoreWriter;
 use tempfile::TempDir;
 
-/// Not a whole number of chunks, nor of 8-byte words.
+/// Not a multiple of chunks, nor of 8-byte words.
 pub const ELEMENTS: i32 = 100_001;
 const STEP: i32 = 7;
 pub const DATA: u64 = 0x1000_0000_0000;
 const COUNTER: u64 = 0x1100_0000_0000;
 const CONSTANT: u64 = 0x1100_0040_0000;
 
-/// Whose GPU a recording was made on.
+/// The vendor of a recording's GPU.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Vendor {
     Nvidia,
@@ -51,7 +51,7 @@ impl Recording {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("RecordedIR_42.bc"), bitcode(vendor)).unwrap();
         let store = StoreWriter::open(folder.path(), 1).unwrap();
-        // The last quarter is zeros: chunks that are stored nowhere.
+        // The last quarter is zeros: chunks that are not stored.
         let before: Vec<i32> =
             (0..ELEMENTS).map(|i| if i < ELEMENTS / 4 * 3 { i.wrapping_mul(31) } else { 0 }).collect();
         let after: Vec<i32> = before.iter().map(|value| value.wrapping_add(STEP)).collect();
@@ -158,7 +158,7 @@ fn bitcode(vendor: Vendor) -> Vec<u8> {
     module.write_bitcode_to_memory().as_slice().to_vec()
 }
 
-/// The same kernel as clang has it for gfx90a.
+/// The same kernel as clang compiles it for gfx90a.
 fn for_amd(text: &str) -> String {
     const LAYOUT: &str = "e-p:64:64-p1:64:64-p2:32:32-p3:32:32-p4:64:64-p5:32:32-p6:32:32-p7:160:256:256:32-\
          p8:128:128-p9:192:256:256:32-i64:64-v16:16-v24:32-v32:32-v48:64-v96:128-v192:256-v256:256-v512:512-\

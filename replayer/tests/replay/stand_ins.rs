@@ -1,6 +1,6 @@
 //! Tests of devices that misbehave.
 //!
-//! A library stands in the CPU device's place, which is the CPU device but for one function.
+//! A library replaces the CPU device, and differs from it in one function.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -14,7 +14,7 @@ use crate::engine::{Server, shape};
 use crate::recording::Recording;
 use crate::{PATIENCE, device, replay};
 
-/// Contexts cannot be made while the file `full` is there; `full.tried` says that somebody wanted one.
+/// Contexts cannot be made while the file `full` exists; `full.tried` shows that one was requested.
 const FULL: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -34,7 +34,7 @@ int cuDevicePrimaryCtxRetain(void **context, int device) {
 }
 "#;
 
-/// Device 1 is of an older architecture; nothing is loaded before that is known.
+/// Device 1 has an older architecture; code is loaded only after that is known.
 const TWO_ARCHITECTURES: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -77,11 +77,11 @@ fn a_standby_that_cannot_be_changes_nothing() {
     let (full, tried) = (folder.path().join("full"), folder.path().join("full.tried"));
     let environment = [("MNEME_HOME", folder.path().to_str().unwrap()), ("MNEME_TEST_FULL", full.to_str().unwrap())];
     let mut server = Server::start_with(&Recording::make(), &["--device", "cpu"], &environment);
-    // Its first context is there: it has greeted.
+    // It has greeted, so its first context exists.
     std::fs::write(&full, "").unwrap();
     server.say(&json!({"type": "submit", "id": 1}));
     assert!(server.result(1).verified);
-    // One stands by as soon as there has been some work.
+    // One stands by after some work.
     let start = Instant::now();
     while !tried.exists() {
         assert!(start.elapsed() < PATIENCE, "nobody stands by");
@@ -90,14 +90,14 @@ fn a_standby_that_cannot_be_changes_nothing() {
         std::thread::sleep(Duration::from_millis(20));
     }
     server.say(&json!({"type": "submit", "id": 2, "fresh": true}));
-    assert!(server.result(2).verified, "what works goes on working");
+    assert!(server.result(2).verified, "working executors continue");
     std::fs::remove_file(&tried).unwrap();
     for id in 3..8 {
         server.say(&json!({"type": "submit", "id": id, "fresh": true}));
         assert!(server.result(id).verified);
     }
     assert!(!tried.exists(), "it is not tried again and again");
-    // What a kernel takes with it is replaced all the same.
+    // An executor that a kernel ends is replaced in spite of that.
     std::fs::remove_file(&full).unwrap();
     server.say(&json!({"type": "submit", "id": 8, "config": shape(33)}));
     assert_eq!(server.result(8).status.name(), "runtime_error");
@@ -120,5 +120,5 @@ fn devices_of_two_architectures_are_replayed_on_one_by_one() {
         .unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(exit::BAD_USAGE), "{said}");
-    assert!(said.contains("is of another architecture than the other devices; replay on them one by one"), "{said}");
+    assert!(said.contains("has another architecture than the other devices"), "{said}");
 }

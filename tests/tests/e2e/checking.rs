@@ -257,5 +257,5 @@ fn the_last_writer_is_told_in(platform: Platform) {
     assert!(outcome.json()["Result"]["last_write"].is_null(), "{outcome}");
     outcome.complains("the kernel wrote none of these bytes");
     let nowhere = instance.replay("default<O3>").args(["--wrote", "0x10"]).exit_with(exit::BAD_USAGE);
-    nowhere.complains("outside of the recorded memory: far from all recorded memory");
+    nowhere.complains("outside the recorded memory: far from all recorded memory");
 }

@@ -218,7 +218,7 @@ fn more_shared_memory_than_a_block_has_is_refused() {
     let summary: Value = serde_json::from_str(&read("summary.json")).unwrap();
     assert_eq!((&summary["num_rejected"], &summary["num_trials_completed"]), (&1.into(), &2.into()), "{summary}");
     // With the kernel's own four bytes it is too much, which shows when it has been built.
-    let refused = "a block needs 65540 bytes of shared memory (4 of them its own) and the device has 65536";
+    let refused = "a block needs 65540 bytes of shared memory (4 of them static) and the device has 65536";
     assert!(read("trials.jsonl").contains(refused), "{}", read("trials.jsonl"));
     let replay = instance.replay("default<O3>").args(["--shared-mem", "65536"]);
     replay.exit_with(mneme_core::exit::LAUNCH_FAILED).complains(refused);

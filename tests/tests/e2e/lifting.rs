@@ -137,7 +137,7 @@ fn ir_of_triton_beside_the_recorded_code_is_replayed_where_it_is_asked_for() {
     let id = kernel.instances.keys().next().unwrap();
     let instance = TestInstance::new(&database, id);
     let asked = |passes: &str| instance.replay(passes).arg("--from-llir");
-    asked("default<O3>").exit_with(exit::BAD_USAGE).complains("no IR of Triton's");
+    asked("default<O3>").exit_with(exit::BAD_USAGE).complains("no IR from Triton");
     let folder = tempfile::tempdir().unwrap();
     let kept = instance.replay("default<O1>").arg("--output-dir").arg(folder.path()).exit_with(exit::VERIFIED);
     let texts = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());

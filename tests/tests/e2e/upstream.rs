@@ -189,7 +189,7 @@ fn a_recording_of_an_amd_gpu_is_read_and_replayed() {
                 }
                 let on_nvidia = run(program("mneme-replay")).arg("-rdb").arg(&database);
                 let refused = on_nvidia.args(["-rid", id, "--device", "cuda"]).exit_with(exit::BAD_USAGE);
-                refused.complains("--device cuda cannot run code for AMD's GPUs");
+                refused.complains("--device cuda cannot run the recorded code, which is for AMD's GPUs");
             }
         }
         mneme("check").arg(target.path()).succeed();
