@@ -27,7 +27,7 @@ Examples:
       bisects an edited kernel; prints the finding as JSON
 
 Exit status, as git bisect run takes it:
-  0 the pipeline does not fail             5 found: a field of the configuration, such as --fast-math
+  0 the pipeline is good                  5 found: a field of the configuration, such as --fast-math
   1 found: an IR pass                     125 cannot be judged: the reference fails too
   2 found: LLVM's code generation         64 bad usage
   3 found: the assembler                  65 bad recording

@@ -215,7 +215,7 @@ pub struct OneShot {
     /// Write the IR after the pipeline here, also -ol
     #[arg(long, alias = "ol", value_name = "FILE")]
     pub output_ll: Option<PathBuf>,
-    /// Write the assembled PTX here
+    /// Write the PTX, which the assembler reads, to this file
     #[arg(long, value_name = "FILE")]
     pub output_ptx: Option<PathBuf>,
 }
