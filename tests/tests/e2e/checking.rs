@@ -111,7 +111,7 @@ fn every_planted_fault_is_found_in(platform: Platform) {
         ("value_race", Fault::Race, Access::Write, 0, "the shared variable value_race(int*)::flag (4 bytes)"),
         ("half_race", Fault::Race, Access::Write, 0, "the shared variable half_race(int*)::flag (4 bytes)"),
         ("late", Fault::Uninitialised, Access::Read, 1, "the dynamic shared memory scratch"),
-        ("misaligned", Fault::Misaligned, Access::Read, 8, "no multiple of 4"),
+        ("misaligned", Fault::Misaligned, Access::Read, 8, "not a multiple of 4"),
     ];
     for (kernel, fault, access, count, place) in expected {
         let (_, instance) = kernels.iter().find(|(name, _)| name == kernel).unwrap();
