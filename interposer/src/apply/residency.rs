@@ -1,4 +1,4 @@
-//! Whether a device has room for all blocks of a launch at once.
+//! The check that a device has room for all blocks of a launch at once.
 //!
 //! If it has, the blocks may wait for each other: persistent kernels and hand-made grid barriers do, whether they are
 //! launched cooperatively or not. With tuned code that leaves room for fewer blocks, some would start only after others

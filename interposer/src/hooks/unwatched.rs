@@ -1,4 +1,6 @@
-//! Libraries whose calls bypass the recorder, because their own dependencies come before preloaded libraries.
+//! Libraries whose calls bypass the recorder.
+//!
+//! Their own dependencies come before preloaded libraries.
 //!
 //! `dlopen` with `RTLD_DEEPBIND` and `dlmopen` load such libraries. The summary names them if the recorder saw no
 //! launch of the process.

@@ -1,4 +1,4 @@
-//! The progress of recording a kernel: its instances, how often each was launched, and why others failed.
+//! The progress of recording a kernel: its instances, launches of each, and reasons of failures.
 
 use std::any::Any;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Handles jumps out of hooked calls: `longjmp` and its variants, from a signal handler that has interrupted one.
+//! Jumps out of hooked calls: `longjmp` and its variants, from a handler that has interrupted one.
 //!
 //! The interrupted call does not return, so it does not release its thread's mark or its pass of the gate. So these
 //! functions are hooked, and a jump that leaves a hook first releases what the hook holds.

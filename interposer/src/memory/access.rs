@@ -1,4 +1,4 @@
-//! Which kernels may access which allocation, by the driver's rules.
+//! The access of kernels to allocations, by the driver's rules.
 //!
 //! Memory of `cuMemAlloc` is accessible to its own device and to contexts with peer access to its context. A mapping is
 //! accessible to no device until `cuMemSetAccess` grants it. Memory of a pool is accessible to its device and to the

@@ -1,4 +1,4 @@
-//! Handlers of the functions whose memory the vendor serves. It is recorded at its own address.
+//! Handlers of the functions whose memory the vendor serves, which is recorded at its own address.
 //!
 //! Each is `unsafe fn(call, arguments of the driver function)`; `call` executes the vendor's function with the same
 //! arguments.

@@ -1,4 +1,4 @@
-//! Runs the recorder's work on a separate stack, because threads of the application may have small ones.
+//! A separate stack for the recorder's work, because threads of the application may have small ones.
 
 use corosensei::stack::DefaultStack;
 

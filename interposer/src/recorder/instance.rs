@@ -1,4 +1,4 @@
-//! Records one instance: a launch with the device to itself, between two states of all memory that it can touch.
+//! The recording of one instance: a launch with the device to itself, between two states of memory.
 //!
 //! Order of events: gate closed → device idle → prologue → the launch → kernel finished → epilogue → gate open → packs
 //! synced → manifests → `<static-hash>.json`.

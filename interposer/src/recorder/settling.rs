@@ -1,4 +1,4 @@
-//! Writes the recording to disk for a process that continues, or that ends without the handlers of `exit`.
+//! Writes the recording to disk for a process that continues, or ends without handlers of `exit`.
 //!
 //! A thread does it. A caller wakes the thread and waits without a lock, and only while there is progress, because the
 //! caller may be a signal handler that has interrupted the holder of the heap's lock. The thread starts with the first

@@ -1,4 +1,4 @@
-//! The steps of a graph: its nodes in an order in which they can be launched one by one, or the reason why they cannot.
+//! The steps of a graph: its nodes in an order in which they can be launched one by one.
 
 use std::collections::HashMap;
 use std::hash::Hash;

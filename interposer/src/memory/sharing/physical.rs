@@ -1,4 +1,4 @@
-//! Tracks physical memory (`CUmemGenericAllocationHandle`): its handles, its mappings, and whether it is shared.
+//! Physical memory (`CUmemGenericAllocationHandle`): its handles, its mappings, and who shares it.
 //!
 //! Memory is shared if it is exported, imported, or bound to a multicast object. Its mappings are then marked, whether
 //! they came before or after.
