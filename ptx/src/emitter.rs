@@ -7,6 +7,7 @@ use super::debug::FunctionLines;
 use super::dominance::{self, ends_block};
 use super::error::LiftError;
 use super::instructions::Family;
+use super::lifted::FRAME;
 use super::provenance::Provenance;
 use super::registers::{Registers, Ty};
 use super::resolve::{AddressBase, Body, Item, Op, RegisterId, Resolved};
@@ -173,14 +174,15 @@ impl<'a, 'c> Emitter<'a, 'c> {
     }
 
     /// Memory of the frame. As registers it begins with zeros: of what nothing has written LLVM would assume at each
-    /// place what suits it there.
+    /// place what suits it there. The mark says that it was not the code that wrote them.
     fn frame_place(&mut self, name: &str, bytes: u64, align: u64) {
         let bytes = bytes.max(1);
+        self.context.declare("!9000 = !{}".into());
         self.context.declare("declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)".into());
         let _ = write!(
             self.text,
             "  {name} = alloca [{bytes} x i8], align {align}\n  \
-             call void @llvm.memset.p0.i64(ptr align {align} {name}, i8 0, i64 {bytes}, i1 false)\n"
+             call void @llvm.memset.p0.i64(ptr align {align} {name}, i8 0, i64 {bytes}, i1 false), !{FRAME} !9000\n"
         );
     }
 

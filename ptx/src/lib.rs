@@ -47,6 +47,6 @@ mod warp;
 pub use context::Intrinsic;
 pub use error::LiftError;
 pub use inline::{Inline, inline, refusal};
-pub use lifted::{Lifted, Statistics};
+pub use lifted::{FRAME, LIFTED, Lifted, Statistics};
 pub use module::{CLUSTER, lift};
 pub use program::lift_program;

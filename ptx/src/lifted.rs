@@ -2,6 +2,11 @@
 
 use std::collections::BTreeMap;
 
+/// The named metadata of a lifted module.
+pub const LIFTED: &str = "mneme.lifted";
+/// The kind of metadata that marks the zeros which memory of the frame begins with.
+pub const FRAME: &str = "mneme.frame";
+
 /// A lifted module.
 #[derive(Clone, Debug, Default)]
 pub struct Lifted {

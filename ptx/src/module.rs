@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::context::{Context, Target, symbol};
 use super::emitter::{Emitter, double_text, integer_text, single_text};
 use super::error::LiftError;
-use super::lifted::Lifted;
+use super::lifted::{LIFTED, Lifted};
 use super::parser;
 use super::passing::{by_value, function_type, passed_type, result_type};
 use super::registers::{Registers, Ty};
@@ -123,6 +123,7 @@ pub fn lift(text: &str) -> Result<Lifted, LiftError> {
             let _ = writeln!(ir, "!{number} = !{{{annotation}}}");
         }
     }
+    let _ = writeln!(ir, "!{LIFTED} = !{{}}");
     let _ = writeln!(ir, "!llvm.ident = !{{!{0}}}\n!{0} = !{{!\"PTX, lifted\"}}", first + annotations.len());
     Ok(Lifted {
         ir,

@@ -14,6 +14,7 @@
 //! | `MNEME_TEST_CLANG` | the clang that compiles the applications, clang++-19 without |
 //! | `MNEME_TEST_HIP_CLANG` | the clang that compiles HIP programs, clang++-19 without |
 //! | `MNEME_TEST_LLVM` | a version of LLVM besides 19 whose clang and builder have to be there; without, tests that need another skip |
+//! | `MNEME_TEST_PLANTED` | how many generated faults `mneme-replay --check` and `mneme bisect` have to find; a few without |
 //! | `MNEME_TEST_NVCC` | `all` programs that nvcc compiles, `some` (the default) or `none` |
 //! | `MNEME_HOME` | an installation of the programs under test, with `bin/` and `lib/` |
 
@@ -26,5 +27,6 @@ pub mod hip;
 #[cfg(target_arch = "x86_64")]
 pub mod injection;
 pub mod installation;
+pub mod planting;
 pub mod platform;
 pub mod recording;

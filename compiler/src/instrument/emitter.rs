@@ -52,10 +52,15 @@ impl<'m, 'ctx> ModuleEmitter<'m, 'ctx> {
         unsafe { LLVMPositionBuilderBefore(self.builder, instruction.raw()) }
     }
 
-    /// After an instruction that does not end its block.
+    /// After an instruction that does not end its block, and after all phis if it is one.
     pub fn after(&self, instruction: Value<'m>) {
         // SAFETY: as above; a block goes on after such an instruction.
-        unsafe { LLVMPositionBuilderBefore(self.builder, LLVMGetNextInstruction(instruction.raw())) }
+        let mut next = made(unsafe { LLVMGetNextInstruction(instruction.raw()) });
+        while edit::is_phi(next) {
+            // SAFETY: a block does not end with a phi.
+            next = made(unsafe { LLVMGetNextInstruction(next.raw()) });
+        }
+        self.before(next);
     }
 
     pub fn layout(&self) -> LLVMTargetDataRef {
@@ -184,6 +189,14 @@ impl<'m, 'ctx> ModuleEmitter<'m, 'ctx> {
         // SAFETY: live integers of one type.
         made(unsafe {
             LLVMBuildICmp(self.builder, llvm_sys::LLVMIntPredicate::LLVMIntNE, one.raw(), other.raw(), c"".as_ptr())
+        })
+    }
+
+    pub fn is_zero(&self, number: Value<'m>) -> Value<'m> {
+        // SAFETY: a live integer, and a zero of its type.
+        made(unsafe {
+            let zero = LLVMConstNull(number.ty());
+            LLVMBuildICmp(self.builder, llvm_sys::LLVMIntPredicate::LLVMIntEQ, number.raw(), zero, c"".as_ptr())
         })
     }
 
@@ -356,7 +369,12 @@ impl<'m, 'ctx> ModuleEmitter<'m, 'ctx> {
 
     /// A generic pointer, so many bytes further.
     pub fn moved(&self, pointer: Value<'m>, bytes: u64) -> Value<'m> {
-        let mut index = [self.number(64, bytes as i64).raw()];
+        self.displaced(pointer, self.number(64, bytes as i64))
+    }
+
+    /// The same of a number that is known at run time.
+    pub fn displaced(&self, pointer: Value<'m>, bytes: Value<'m>) -> Value<'m> {
+        let mut index = [bytes.raw()];
         // SAFETY: a live pointer and a number.
         made(unsafe {
             LLVMBuildGEP2(self.builder, self.integer(8), pointer.raw(), index.as_mut_ptr(), 1, c"".as_ptr())

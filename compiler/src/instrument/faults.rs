@@ -12,6 +12,7 @@ use mneme_core::image::architecture::Vendor;
 use mneme_core::observation::Access;
 
 use super::accesses::{self, Length, MemoryAccess, MemoryEffect};
+use super::copies;
 use super::emitter::{self, ModuleEmitter, PREFIX};
 use super::locals;
 use super::objects::{PointerOffset, Root, may_be_parameter};
@@ -51,7 +52,8 @@ pub fn watch(module: &Module<'_>, kernel: Value<'_>, known: usize) -> Instrument
     let shared = Shared::of(module, kernel);
     let vendor = target::vendor(module);
     let (emitter, sites) = (ModuleEmitter::new(module), Sites::default());
-    let mut watcher = Watcher { emitter, vendor, shared, sites, known, unwatched: BTreeSet::new() };
+    let is_lifted = ir::has_named_metadata(module, mneme_ptx::LIFTED);
+    let mut watcher = Watcher { emitter, vendor, is_lifted, shared, sites, known, unwatched: BTreeSet::new() };
     for function in ir::functions(module)
         .into_iter()
         .filter(|function| !function.is_declaration() && !function.name().starts_with(PREFIX))
@@ -161,6 +163,8 @@ pub fn define_own(module: &Module<'_>) {
 struct Watcher<'m, 'ctx> {
     emitter: ModuleEmitter<'m, 'ctx>,
     vendor: Vendor,
+    /// The code comes from PTX.
+    is_lifted: bool,
     shared: Shared<'m>,
     sites: Sites,
     /// Sites that have a number already.
@@ -192,7 +196,7 @@ impl<'m> Watcher<'m, '_> {
 
     fn access(&mut self, function: Value<'m>, access: MemoryAccess<'m>) {
         let pointer = access.pointer();
-        let address = PointerOffset::of(&self.emitter, pointer);
+        let address = PointerOffset::traced(&self.emitter, pointer);
         let root = address.root(&self.emitter, function);
         if let Root::Launch = root {
             return;
@@ -364,7 +368,8 @@ impl<'m> Watcher<'m, '_> {
             emitter::kind(access.instruction.ty()),
             llvm_sys::LLVMTypeKind::LLVMStructTypeKind | llvm_sys::LLVMTypeKind::LLVMArrayTypeKind
         ) && opcode == LLVMLoad;
-        if aggregate || matches!(access.length, Length::Operand(..)) {
+        let is_copy = self.is_lifted && copies::is_part(emitter, access.instruction);
+        if aggregate || is_copy || matches!(access.length, Length::Operand(..)) {
             flags |= PADDING;
         }
         flags |= (alignment_of(alignment) as i64 - 1) << ALIGNMENT;

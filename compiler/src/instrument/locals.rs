@@ -5,7 +5,7 @@
 //! registers, and where a variable is certainly set nothing is left of the shadow. A variable whose address goes
 //! elsewhere is not followed.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use inkwell::module::Module;
 use llvm_sys::LLVMOpcode::*;
@@ -14,8 +14,10 @@ use llvm_sys::core::LLVMIsAAllocaInst;
 use mneme_core::observation::Site;
 
 use super::accesses::constant;
+use super::copies;
 use super::emitter::{self, ModuleEmitter, PREFIX};
 use super::objects::{PointerOffset, local_bytes};
+use super::origins;
 use super::sites::Sites;
 use crate::ir::edit;
 use crate::ir::{self, Value};
@@ -41,6 +43,8 @@ enum Use<'m> {
     CopyTo(Value<'m>),
     /// Its life begins or ends.
     Begin(Value<'m>),
+    /// The lifter made it, of a whole frame.
+    Frame,
     Nothing,
 }
 
@@ -50,6 +54,9 @@ struct Local<'m> {
     bytes: u64,
     /// Some access may be out of bounds.
     strays: bool,
+    /// It is a frame of PTX, where several variables are. A read counts only if all of its bytes are unset, and if it is
+    /// no part of a copy.
+    is_frame: bool,
     /// Pointers into it in the order of derivation, each with what it is derived from.
     pointers: Vec<(Value<'m>, Value<'m>)>,
     /// What is done, and through which pointer.
@@ -106,17 +113,21 @@ fn follow<'m>(emitter: &ModuleEmitter<'m, '_>, variable: Value<'m>) -> Option<Lo
         return None;
     }
     let bytes = local_bytes(emitter, variable).filter(|bytes| (1..=LARGEST).contains(bytes))?;
-    let mut local = Local { variable, bytes, strays: false, pointers: Vec::new(), uses: Vec::new() };
+    let mut local = Local { variable, bytes, strays: false, is_frame: false, pointers: Vec::new(), uses: Vec::new() };
     let mut pending = vec![variable];
+    let mut derived: HashSet<Value<'m>> = HashSet::new();
     while let Some(pointer) = pending.pop() {
-        let address = PointerOffset::of(emitter, pointer);
+        let address = PointerOffset::traced(emitter, pointer);
         for user in pointer.users() {
-            match classify(user, pointer)? {
-                Use::Derive(derived) => {
-                    local.pointers.push((derived, pointer));
-                    pending.push(derived);
+            match classify(user, pointer, variable)? {
+                Use::Derive(next) => {
+                    if derived.insert(next) {
+                        local.pointers.push((next, pointer));
+                        pending.push(next);
+                    }
                 }
                 Use::Nothing => {}
+                Use::Frame => local.is_frame = true,
                 what => {
                     let length = match &what {
                         Use::Load(load) => emitter.bytes(load.ty()),
@@ -138,18 +149,22 @@ fn follow<'m>(emitter: &ModuleEmitter<'m, '_>, variable: Value<'m>) -> Option<Lo
 }
 
 /// What a user does with a pointer into a local variable; `None` where that cannot be followed.
-fn classify<'m>(user: Value<'m>, pointer: Value<'m>) -> Option<Use<'m>> {
+fn classify<'m>(user: Value<'m>, pointer: Value<'m>, variable: Value<'m>) -> Option<Use<'m>> {
     let operands = user.as_instruction()?.operands();
     match user.opcode() {
         LLVMGetElementPtr | LLVMBitCast | LLVMAddrSpaceCast if emitter::kind(user.ty()) == LLVMPointerTypeKind => {
             (operands[0] == pointer && !operands[1..].contains(&pointer)).then_some(Use::Derive(user))
         }
+        LLVMPHI | LLVMSelect => (origins::of(user) == Some(variable)).then_some(Use::Derive(user)),
+        LLVMICmp => Some(Use::Nothing),
         LLVMLoad => Some(Use::Load(user)),
         LLVMStore => (operands[0] != pointer).then_some(Use::Store(user)),
         LLVMCall => {
             let name = user.callee()?.name();
             let name = name.strip_prefix("llvm.")?;
-            if name.starts_with("lifetime.") {
+            if edit::has_metadata(user, mneme_ptx::FRAME) {
+                Some(Use::Frame)
+            } else if name.starts_with("lifetime.") {
                 Some(Use::Begin(user))
             } else if name.starts_with("dbg.") {
                 Some(Use::Nothing)
@@ -178,9 +193,16 @@ fn make<'m>(emitter: &ModuleEmitter<'m, '_>, local: &Local<'m>, shadows: &mut Ha
     }
     shadows.insert(local.variable, shadow);
     for (derived, from) in &local.pointers {
-        emitter.before(*derived);
-        let Some(base) = shadows.get(from) else { continue };
-        let pointer = emitter.step(*derived, *base);
+        let pointer = if matches!(derived.opcode(), LLVMPHI | LLVMSelect) {
+            // One of several: as far into the shadow as it is into the variable.
+            emitter.after(*derived);
+            let offset = emitter.subtract(emitter.address(*derived), emitter.address(local.variable));
+            emitter.displaced(shadow, offset)
+        } else {
+            emitter.before(*derived);
+            let Some(base) = shadows.get(from) else { continue };
+            emitter.step(*derived, *base)
+        };
         shadows.insert(*derived, pointer);
     }
 }
@@ -200,6 +222,9 @@ fn insert<'m>(
             if bytes == 0 || bytes > WIDEST || is_aggregate(*load) || only_changes_a_part(*load) {
                 return;
             }
+            if local.is_frame && copies::is_part(emitter, *load) {
+                return;
+            }
             let name = Some(local.variable.name()).filter(|name| !name.is_empty());
             let site = sites.add_read(
                 *load,
@@ -208,7 +233,8 @@ fn insert<'m>(
             );
             emitter.before(*load);
             let ty = emitter.integer(bytes as u32 * 8);
-            let unset = emitter.not_equal(emitter.load(ty, shadow), emitter.ones(ty));
+            let set = emitter.load(ty, shadow);
+            let unset = if local.is_frame { emitter.is_zero(set) } else { emitter.not_equal(set, emitter.ones(ty)) };
             emitter.call(UNSET, emitter.void(), &[unset, emitter.number(32, i64::from(site))]);
         }
         Use::Store(store) => {
@@ -237,7 +263,7 @@ fn insert<'m>(
             emitter.after(*begin);
             emitter.fill(shadow, 0, emitter.number(64, local.bytes as i64));
         }
-        Use::Derive(_) | Use::Nothing => {}
+        Use::Derive(_) | Use::Frame | Use::Nothing => {}
     }
 }
 

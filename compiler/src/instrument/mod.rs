@@ -6,11 +6,13 @@
 //! [`layout`](mneme_builds::instrument::layout) is the contract.
 
 pub(crate) mod accesses;
+mod copies;
 pub(crate) mod emitter;
 pub mod faults;
 mod locals;
 pub(crate) mod objects;
 mod order;
+mod origins;
 mod sites;
 mod target;
 mod touched;

@@ -7,6 +7,7 @@ use llvm_sys::target::LLVMOffsetOfElement;
 
 use super::accesses::constant;
 use super::emitter::{self, ModuleEmitter};
+use super::origins;
 use super::target::SHARED;
 use crate::ir::edit;
 use crate::ir::{Value, attributes};
@@ -21,6 +22,8 @@ pub struct PointerOffset<'m> {
     pub constant: i64,
     /// Numbers, and what each is multiplied by.
     pub variable: Vec<(Value<'m>, i64)>,
+    /// A pointer into the root, computed at run time, from which the offset counts in place of the root.
+    pub from: Option<Value<'m>>,
 }
 
 /// What the root of an address is.
@@ -42,9 +45,18 @@ pub const LAUNCH: [&str; 3] =
 
 impl<'m> PointerOffset<'m> {
     pub fn of(emitter: &ModuleEmitter<'m, '_>, pointer: Value<'m>) -> Self {
-        let mut address = Self { root: pointer, constant: 0, variable: Vec::new() };
+        let mut address = Self { root: pointer, constant: 0, variable: Vec::new(), from: None };
         while let Some(next) = address.step(emitter) {
             address.root = next;
+        }
+        address
+    }
+
+    /// The same, but also through what chooses between pointers into one variable and what computes with their numbers.
+    pub fn traced(emitter: &ModuleEmitter<'m, '_>, pointer: Value<'m>) -> Self {
+        let mut address = Self::of(emitter, pointer);
+        if let Some(variable) = origins::of(address.root).filter(|variable| *variable != address.root) {
+            address.from = Some(std::mem::replace(&mut address.root, variable));
         }
         address
     }
@@ -93,7 +105,11 @@ impl<'m> PointerOffset<'m> {
 
     /// The offset, as instructions where it is no constant.
     pub fn offset(&self, emitter: &ModuleEmitter<'m, '_>) -> Value<'m> {
-        let start = emitter.number(64, self.constant);
+        let constant = emitter.number(64, self.constant);
+        let start = self.from.map_or(constant, |pointer| {
+            let [from, root] = [pointer, self.root].map(|it| emitter.address(emitter.generic(it)));
+            emitter.add(constant, emitter.subtract(from, root))
+        });
         self.variable.iter().fold(start, |sum, (index, scale)| {
             let index = emitter.widened(*index);
             emitter.add(sum, emitter.multiply(index, emitter.number(64, *scale)))
@@ -122,7 +138,10 @@ impl<'m> PointerOffset<'m> {
     /// Whether so many bytes from it on are certainly inside of a root of `size` bytes.
     pub fn holds(&self, bytes: u64, size: u64) -> bool {
         let end = self.constant.checked_add_unsigned(bytes);
-        self.variable.is_empty() && self.constant >= 0 && end.is_some_and(|end| end as u64 <= size)
+        self.from.is_none()
+            && self.variable.is_empty()
+            && self.constant >= 0
+            && end.is_some_and(|end| end as u64 <= size)
     }
 
     /// The root's alignment, as far as it is declared.

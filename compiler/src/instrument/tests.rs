@@ -25,6 +25,7 @@ declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare void @llvm.lifetime.start.p0(i64, ptr)
 !nvvm.annotations = !{!0}
 !0 = !{ptr @kernel, !"kernel", i32 1}
+!9 = !{}
 "#;
 
 const AMD_HEAD: &str = r#"
@@ -312,6 +313,70 @@ fn local_arrays_are_followed_by_element_and_escaping_ones_not() {
     let (kernel, _) =
         faults("i64 %i, i64 %j, ptr %out", &format!("{array}\n  store ptr %a, ptr %out, align 8\n  ret void"));
     assert_eq!(calls(&kernel, "__mneme_unset"), 0, "{kernel}");
+}
+
+/// A loop steps through an array by a pointer, as nvcc writes it.
+#[test]
+fn pointers_that_step_through_a_local_array_are_followed() {
+    let body = |mark: &str| {
+        format!(
+            "%array = alloca [4 x i32], align 4
+            call void @llvm.memset.p0.i64(ptr %array, i8 0, i64 16, i1 false){mark}
+            br label %loop
+            loop:
+            %at = phi ptr [ %array, %0 ], [ %next, %loop ]
+            store i32 %n, ptr %at, align 4
+            %next = getelementptr i8, ptr %at, i64 4
+            %more = icmp ult ptr %next, %p
+            br i1 %more, label %loop, label %end
+            end:
+            %place = getelementptr i32, ptr %array, i32 %n
+            %value = load i32, ptr %place, align 4
+            %sum = add i32 %value, 1
+            store i32 %sum, ptr %p, align 4
+            store i32 %value, ptr %p, align 4
+            ret void"
+        )
+    };
+    // Of a frame the zeros that the lifter wrote do not count.
+    for mark in ["", ", !mneme.frame !9\n"] {
+        let (kernel, said) = faults("ptr %p, i32 %n", &body(mark));
+        assert_eq!((calls(&kernel, "__mneme_unset"), calls(&kernel, "__mneme_offset")), (1, 2), "{kernel}");
+        assert_eq!(said.sites.iter().filter(|site| site.variable.is_some()).count(), 3, "{said:?}");
+        assert_eq!(kernel.contains("i8 -1, i64 16"), mark.is_empty(), "{kernel}");
+    }
+    // A structure may be copied whose members are not all set.
+    let copied =
+        body(", !mneme.frame !9\n").replace("%sum = add i32 %value, 1\n", "").replace("i32 %sum", "i32 %value");
+    let beside = "%beside = getelementptr i8, ptr %place, i64 4\n%other = load i32, ptr %beside, align 4
+        store i32 %other, ptr %p, align 4\nret void";
+    for (text, unset) in [(copied.clone(), 1), (copied.replace("ret void", beside), 0)] {
+        let (kernel, _) = faults("ptr %p, i32 %n", &text);
+        assert_eq!(calls(&kernel, "__mneme_unset"), unset, "{kernel}");
+    }
+}
+
+/// PTX has addresses in shared memory in registers of 32 bits.
+#[test]
+fn numbers_that_are_addresses_in_a_shared_variable_have_its_bounds() {
+    let address = |sum: &str| {
+        format!(
+            "%base = ptrtoint ptr addrspace(3) @shared to i32
+            {sum}
+            %place = inttoptr i32 %address to ptr addrspace(3)
+            store i32 1, ptr addrspace(3) %place, align 4
+            ret void"
+        )
+    };
+    for (sum, known) in [
+        ("%address = add i32 %n, %base", 1),
+        ("%before = sub i32 %base, %n\n%address = add i32 %before, %n", 1),
+        ("%address = xor i32 %base, %n", 0),
+        ("%address = add i32 %base, %base", 0),
+    ] {
+        let (kernel, _) = faults("ptr %p, i32 %n", &address(sum));
+        assert_eq!(calls(&kernel, "__mneme_shared"), known, "{kernel}");
+    }
 }
 
 #[test]

@@ -47,6 +47,16 @@ pub fn inline_asm(value: Value<'_>) -> Option<(String, String)> {
     }
 }
 
+/// Whether an instruction has metadata of a kind.
+pub fn has_metadata(instruction: Value<'_>, kind: &str) -> bool {
+    // SAFETY: a live instruction; LLVM reads `len` bytes of the name.
+    unsafe {
+        let context = LLVMGetTypeContext(LLVMTypeOf(instruction.raw()));
+        let number = LLVMGetMDKindIDInContext(context, kind.as_ptr().cast(), kind.len() as u32);
+        !LLVMGetMetadata(instruction.raw(), number).is_null()
+    }
+}
+
 pub fn set_operand(user: Value<'_>, index: u32, operand: Value<'_>) {
     // SAFETY: a live user and an index below its operand count.
     unsafe { LLVMSetOperand(user.raw(), index, operand.raw()) }

@@ -23,8 +23,8 @@ use inkwell::module::Module;
 use llvm_sys::core::{
     LLVMConstIntGetZExtValue, LLVMDisposeMessage, LLVMGetFirstFunction, LLVMGetFirstGlobal, LLVMGetFirstGlobalAlias,
     LLVMGetMDNodeNumOperands, LLVMGetMDNodeOperands, LLVMGetModuleContext, LLVMGetModuleFlag, LLVMGetNamedFunction,
-    LLVMGetNamedGlobal, LLVMGetNextFunction, LLVMGetNextGlobal, LLVMGetNextGlobalAlias, LLVMIsAConstantInt,
-    LLVMMetadataAsValue, LLVMPrintModuleToString,
+    LLVMGetNamedGlobal, LLVMGetNamedMetadata, LLVMGetNextFunction, LLVMGetNextGlobal, LLVMGetNextGlobalAlias,
+    LLVMIsAConstantInt, LLVMMetadataAsValue, LLVMPrintModuleToString,
 };
 use llvm_sys::prelude::LLVMValueRef;
 use mneme_core::image::bitcode;
@@ -67,6 +67,12 @@ pub fn variable<'m>(module: &'m Module<'_>, name: &str) -> Option<Value<'m>> {
     let name = CString::new(name).ok()?;
     // SAFETY: the module is alive and the name NUL-terminated.
     Value::new(unsafe { LLVMGetNamedGlobal(module.as_mut_ptr(), name.as_ptr()) })
+}
+
+/// Whether a module has named metadata of this name.
+pub fn has_named_metadata(module: &Module<'_>, name: &str) -> bool {
+    // SAFETY: the module is alive; LLVM reads `len` bytes of the name.
+    unsafe { !LLVMGetNamedMetadata(module.as_mut_ptr(), name.as_ptr().cast(), name.len()).is_null() }
 }
 
 /// An integer module flag.

@@ -31,6 +31,7 @@ mod minimizing;
 mod namesakes;
 mod nvcc;
 mod original;
+mod planted;
 mod programs;
 mod recorder;
 mod regression;

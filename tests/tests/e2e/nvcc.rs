@@ -18,7 +18,7 @@ use serde_json::json;
 use crate::applying::Tuned;
 
 /// PTX for the CPU device's architecture and nothing else.
-const PTX_90: [&str; 2] = ["-gencode", "arch=compute_90,code=compute_90"];
+pub(crate) const PTX_90: [&str; 2] = ["-gencode", "arch=compute_90,code=compute_90"];
 const FEW: [&str; 7] = ["vecadd", "matmul", "histogram", "bigstruct", "print", "misshapen", "atomics"];
 
 /// What does not come to what it does with clang, and why.
@@ -40,7 +40,7 @@ fn nvcc(test: &str) -> Option<PathBuf> {
 }
 
 /// A program of one source, linked with the shared runtime.
-fn build(nvcc: &Path, source: &Path, switches: &[&str], binary: &Path) {
+pub(crate) fn build(nvcc: &Path, source: &Path, switches: &[&str], binary: &Path) {
     let libraries = nvcc.ancestors().nth(2).expect("nvcc is in a folder of the toolkit").join("lib64");
     let command = run(nvcc).args(switches).args(["-cudart", "shared", "-O3", "-std=c++17", "-I"]).arg(sources());
     command.arg(format!("-Xlinker=-rpath={}", libraries.display())).arg(source).arg("-o").arg(binary).succeed();

@@ -1,0 +1,123 @@
+//! Generated faults: `mneme-replay --check` finds those of kernels.
+//!
+//! A fixed sample runs with the suite. `MNEME_TEST_PLANTED=40` takes as many, `MNEME_TEST_PLANTED_SEED` others; of 40 no
+//! more than two may be missed, and a sound kernel is never accused.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use mneme_core::observation::Finding;
+use mneme_e2e::installation::{Cudart, TestDevice, have_compiler};
+use mneme_e2e::planting::{FAULTY_GRID, KINDS, Planted, Program, program};
+use mneme_e2e::platform::{compile_flags, link_flags, recordable_clang, sources};
+use mneme_e2e::recording::{Recording, TestInstance};
+
+use crate::nvcc;
+
+fn number(variable: &str, otherwise: u64) -> u64 {
+    std::env::var(variable).ok().map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{variable}={text}")))
+}
+
+/// Records a program, by the compiler that `compile` calls with the source and the binary.
+fn record(program: &Program, compile: impl FnOnce(&Path, &Path)) -> BTreeMap<String, TestInstance> {
+    let folder = tempfile::tempdir().unwrap();
+    let (source, binary) = (folder.path().join("planted.cu"), folder.path().join("planted"));
+    std::fs::write(&source, &program.text).unwrap();
+    compile(&source, &binary);
+    let recording = Recording::of_executable(&binary, &[]);
+    let kept = mneme_e2e::recording::copy_of(recording.folder()).keep();
+    let kernels = mneme_e2e::recording::load_kernels(&kept);
+    let named = kernels.into_iter().map(|(path, kernel)| {
+        let name = kernel.demangled_name.split('(').next().unwrap_or_default().to_owned();
+        (name, TestInstance::new(&path, kernel.instances.keys().next().expect("a launch")))
+    });
+    named.collect()
+}
+
+fn by_clang(source: &Path, binary: &Path) {
+    let command = recordable_clang().args(compile_flags()).arg("-gline-tables-only").arg("-I").arg(sources());
+    command.arg(source).arg("-o").arg(binary).args(link_flags(Cudart::under_test())).succeed();
+}
+
+/// What is wrong with the checks of one kernel: `Err` is a false accusation.
+fn judge(planted: &Planted, instance: &TestInstance) -> Result<Option<String>, String> {
+    let check = |options: &[&str]| {
+        let outcome = instance.replay("default<O3>").arg("--check").args(options).outcome();
+        let findings = outcome.json()["Result"]["faults"]["findings"].clone();
+        let findings: Vec<Finding> =
+            serde_json::from_value(findings).unwrap_or_else(|error| panic!("{error}: {outcome}"));
+        (findings, outcome)
+    };
+    let (sound, outcome) = check(&[]);
+    if !sound.is_empty() {
+        return Err(format!("{} ({:?}) is accused: {outcome}", planted.name, planted.kind));
+    }
+    let (found, outcome) = check(&["--grid-dim-x", &FAULTY_GRID.to_string()]);
+    let is_it = |finding: &Finding| {
+        finding.fault == planted.kind.fault()
+            && finding.site.source.iter().any(|line| planted.lines.contains(&line.line))
+    };
+    let is_found = found.iter().any(is_it);
+    Ok((!is_found)
+        .then(|| format!("{} ({:?}, lines {:?}) is missed: {outcome}", planted.name, planted.kind, planted.lines)))
+}
+
+/// The first half of each `2 * KINDS.len()` kernels is compiled by clang, the second by nvcc.
+fn is_nvccs(number: usize) -> bool {
+    number / KINDS.len() % 2 == 1
+}
+
+#[test]
+fn generated_faults_are_found_and_sound_kernels_are_not_accused() {
+    if !have_compiler("generated faults") {
+        return;
+    }
+    let count = number("MNEME_TEST_PLANTED", 20) as usize;
+    let seed = number("MNEME_TEST_PLANTED_SEED", 44);
+    let nvcc =
+        if TestDevice::under_test() == TestDevice::Cpu { mneme_e2e::platform::nvcc("generated faults") } else { None };
+    let mut judged = Vec::new();
+    for by_nvcc in [false, true] {
+        let program = program(seed, (0..count).filter(|number| is_nvccs(*number) == by_nvcc));
+        let recorded = match (&nvcc, by_nvcc) {
+            (_, false) => record(&program, by_clang),
+            (Some(nvcc), true) => record(&program, |source, binary| {
+                nvcc::build(nvcc, source, &[&nvcc::PTX_90[..], &["-lineinfo"]].concat(), binary);
+            }),
+            (None, true) => continue,
+        };
+        let judge_all = |kernels: &[Planted]| -> Vec<_> {
+            kernels.iter().map(|planted| judge(planted, &recorded[&planted.name])).collect()
+        };
+        let (one, other) = program.planted.split_at(program.planted.len() / 2);
+        std::thread::scope(|scope| {
+            let half = scope.spawn(|| judge_all(one));
+            judged.extend(judge_all(other));
+            judged.extend(half.join().expect("a half is judged"));
+        });
+        let folder = recorded.values().next().and_then(|instance| instance.database.parent());
+        std::fs::remove_dir_all(folder.expect("a recording")).unwrap();
+        if judged.iter().any(|judged| !matches!(judged, Ok(None))) {
+            println!("{}", program.text);
+        }
+    }
+    let accused: Vec<_> = judged.iter().filter_map(|judged| judged.as_ref().err()).collect();
+    let missed: Vec<_> = judged.iter().filter_map(|judged| judged.as_ref().ok()?.as_ref()).collect();
+    accused.iter().chain(&missed).for_each(|text| println!("{text}"));
+    println!("{} of {} planted faults are found", judged.len() - missed.len() - accused.len(), judged.len());
+    assert!(
+        accused.is_empty() && missed.len() * 20 <= judged.len(),
+        "{} accused, {} missed",
+        accused.len(),
+        missed.len()
+    );
+}
+
+#[test]
+fn equal_seeds_give_equal_programs_whose_faults_are_marked() {
+    let (one, other) = (program(1, 0..40), program(1, 0..40));
+    assert_eq!(one.text, other.text);
+    assert_ne!(one.text, program(2, 0..40).text);
+    assert!(!one.text.contains('$'), "{}", one.text);
+    assert!(one.planted.iter().all(|planted| !planted.lines.is_empty()));
+}
