@@ -13,7 +13,8 @@ const VERSIONS: [(&str, &str); 5] = [("19", "191"), ("20", "201"), ("21", "211")
 /// and z3 are left out, because only unused parts of LLVM refer to them.
 const COMPANIONS: &[&str] = &["stdc++", "z", "zstd", "ffi"];
 /// C++ code that adds to LLVM's C interface.
-const SHIM: [&str; 4] = ["src/llvm/llvm.cpp", "src/llvm/lld.cpp", "src/llvm/reduce.cpp", "src/llvm/undefined.cpp"];
+const SHIM: [&str; 5] =
+    ["src/llvm/llvm.cpp", "src/llvm/lld.cpp", "src/llvm/reduce.cpp", "src/llvm/undefined.cpp", "src/llvm/overlaps.cpp"];
 /// lld's archives, which refer to LLVM's. Debian has them in `liblld-<version>-dev`.
 const LLD: [&str; 2] = ["lldELF", "lldCommon"];
 /// The C++ code of the feature `planted-faults`.

@@ -71,10 +71,11 @@ pub enum Revision {
     Remove { part: ModulePart, from: u64, to: u64 },
     /// Local variables hold this byte until they are set.
     FillLocals(u8),
-    /// Instructions that may have no defined result (overflow of signed integers, shifts too far, division by zero,
-    /// unreachable code, wrong assumptions) end the kernel where they have none: those from `from` up to, but without,
-    /// `to` do.
-    TrapUndefined { from: u64, to: u64 },
+    /// Instructions that may break an assumption end the kernel where they do: those from `from` up to, but without,
+    /// `to`. For arithmetic these are overflows, inexact quotients, shifts too far, division by zero, unreachable code and
+    /// wrong `llvm.assume`; for fast-math flags, what is NaN or infinite in spite of them; for types and `noalias`, what a
+    /// thread accesses that it has accessed otherwise.
+    Trap { assumption: Assumption, from: u64, to: u64 },
     /// Takes away what passes may assume of the kernel.
     Forget(Assumption),
 }
@@ -99,6 +100,6 @@ pub struct Inventory {
     pub instructions: u64,
     /// Parts by kind, as in [`ModulePart::ALL`].
     pub parts: [u64; 6],
-    /// Instructions that [`Revision::TrapUndefined`] knows, in words.
+    /// Instructions that [`Revision::Trap`] knows, in words.
     pub checked: Vec<String>,
 }

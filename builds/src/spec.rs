@@ -7,7 +7,7 @@ use mneme_core::hash::{ChunkId, chunk_id};
 use serde::{Deserialize, Serialize};
 
 use crate::instrument::Instrument;
-use crate::probe::Probe;
+use crate::probe::{Probe, Revision};
 use crate::replacement::Replacement;
 
 /// The pass in a pipeline's name that breaks kernels on purpose.
@@ -34,6 +34,12 @@ impl BuildSpec {
     /// A build without anything special.
     pub fn new(configuration: Configuration) -> Self {
         Self { configuration, replacement: None, keep_ir: false, instrument: None, probe: Probe::default() }
+    }
+
+    /// Whether the build tells lines of the source, and reads them with the code.
+    pub fn tells_lines(&self) -> bool {
+        let traps = |revision: &Revision| matches!(revision, Revision::Trap { .. });
+        self.instrument.is_some() || self.probe.revisions.iter().any(traps)
     }
 
     /// The hash of everything that the code depends on.

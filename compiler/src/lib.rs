@@ -121,7 +121,7 @@ pub fn build_with(request: &BuildRequest<'_>, mut hooks: Hooks<'_>) -> Result<Ar
             let context = Context::create();
             let diagnostics = Diagnostics::collect(&context);
             let clock = start(request, Stage::Read);
-            let module = ir::read::load(&context, &diagnostics, modules, request.instrument.is_some())?;
+            let module = ir::read::load(&context, &diagnostics, modules, request.has_lines())?;
             build_ir(request, &context, &diagnostics, Source::of(module, clock), &mut hooks)
         }
         InputCode::Loaded(preloaded) => {
@@ -166,7 +166,7 @@ fn build_lifted(
     let lifted = mneme_ptx::lift(text.trim_end_matches('\0')).map_err(|error| refused(error.to_string()))?;
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
-    let module = lifted_module(&context, &diagnostics, &lifted, request.instrument.is_some()).map_err(refused)?;
+    let module = lifted_module(&context, &diagnostics, &lifted, request.has_lines()).map_err(refused)?;
     let mut source = Source::of(module, clock);
     source.lifted = Some(&lifted);
     let mut artifact = build_ir(request, &context, &diagnostics, source, hooks)?;
@@ -218,6 +218,10 @@ fn build_ir<'ctx>(
     let specialise = clock.elapsed().as_secs_f64();
     if let Some(revise) = hooks.revise.take() {
         revise(&module).map_err(|message| BuildError::Configuration { message })?;
+    }
+    if request.instrument.is_none() {
+        // The revision has told them.
+        module.strip_debug_info();
     }
     let begun = request
         .instrument

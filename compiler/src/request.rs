@@ -28,6 +28,8 @@ pub struct BuildRequest<'a> {
     pub external: Option<&'a External>,
     /// The instrumentation to add. The code must be IR.
     pub instrument: Option<Instrument>,
+    /// Read the lines of the source with the code.
+    pub lines: bool,
     /// Where to record the build's progress.
     pub progress: Option<&'a BuildProgress>,
 }
@@ -44,12 +46,18 @@ impl<'a> BuildRequest<'a> {
             keep: Keep::default(),
             external: None,
             instrument: None,
+            lines: false,
             progress: None,
         }
     }
 }
 
 impl BuildRequest<'_> {
+    /// Whether the lines of the source are read with the code.
+    pub(crate) fn has_lines(&self) -> bool {
+        self.lines || self.instrument.is_some()
+    }
+
     /// The options for the assembler. `registers` is the limit, if it is an option.
     pub(crate) fn assembler_options(&self, registers: u32) -> AssemblerOptions<'_> {
         let Configuration { ptx_opt, ptxas_options, .. } = self.configuration;

@@ -22,6 +22,7 @@ pub mod apps;
 pub mod command;
 pub mod damage;
 pub mod differential;
+pub mod failing;
 pub mod hip;
 // It reads the registers of x86-64, and qemu-user offers no ptrace.
 #[cfg(target_arch = "x86_64")]

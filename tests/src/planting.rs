@@ -18,7 +18,7 @@ pub struct Random(pub u64);
 
 impl Random {
     /// SplitMix64.
-    pub fn next(&mut self) -> u64 {
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut value = self.0;
         value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -28,7 +28,7 @@ impl Random {
 
     /// A number from 0 up to, but without, `end`.
     pub fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
+        self.draw() % end
     }
 
     pub fn one_of<T: Copy>(&mut self, items: &[T]) -> T {
@@ -119,7 +119,7 @@ impl Choice {
         let count = (whole + 1 + random.below(40)..)
             .find(|count| (1..=200).contains(&(count * bytes % 256)))
             .expect("some number");
-        Self { ty, bytes, count, thread: random.below(THREADS), length: 3 + random.below(10), random: random.next() }
+        Self { ty, bytes, count, thread: random.below(THREADS), length: 3 + random.below(10), random: random.draw() }
     }
 
     /// A number below `end`, another one for each `which`.

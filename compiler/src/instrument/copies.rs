@@ -44,5 +44,6 @@ fn is_only_written(value: Value<'_>) -> bool {
 fn block<'m>(instruction: Value<'m>) -> impl Iterator<Item = Value<'m>> {
     // SAFETY: a live instruction is in a block, which ends.
     let first = Value::new(unsafe { LLVMGetFirstInstruction(LLVMGetInstructionParent(instruction.raw())) });
+    // SAFETY: likewise.
     std::iter::successors(first, |at| Value::new(unsafe { LLVMGetNextInstruction(at.raw()) }))
 }

@@ -5,7 +5,6 @@
 
 #include "llvm-c/Core.h"
 #include "llvm/IR/Constants.h"
-#include "llvm/IR/DebugInfoMetadata.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Instructions.h"
@@ -19,6 +18,14 @@
 using namespace llvm;
 
 namespace {
+
+bool isExact(Instruction &I) { return isa<PossiblyExactOperator>(I) && I.isExact(); }
+
+/// What fast-math flags promise: that no operand and no result is NaN or infinite.
+bool promisesNumbers(Instruction &I) {
+  return isa<FPMathOperator>(I) && !isa<CallBase>(I) && !isa<PHINode>(I) && !isa<SelectInst>(I) &&
+         I.getOperand(0)->getType()->isFloatingPointTy() && (I.hasNoNaNs() || I.hasNoInfs());
+}
 
 bool isCheckable(Instruction &I) {
   if (auto *Assumption = dyn_cast<AssumeInst>(&I))
@@ -35,16 +42,20 @@ bool isCheckable(Instruction &I) {
   case Instruction::Add:
   case Instruction::Sub:
   case Instruction::Mul:
-    return Operation->hasNoSignedWrap();
+    return Operation->hasNoSignedWrap() || Operation->hasNoUnsignedWrap();
   case Instruction::Shl:
+    if (Operation->hasNoSignedWrap() || Operation->hasNoUnsignedWrap())
+      return true;
+    [[fallthrough]];
   case Instruction::LShr:
   case Instruction::AShr:
-    return !isa<ConstantInt>(Operation->getOperand(1));
+    return !isa<ConstantInt>(Operation->getOperand(1)) || isExact(I);
   case Instruction::UDiv:
   case Instruction::SDiv:
   case Instruction::URem:
   case Instruction::SRem:
-    return !isa<ConstantInt>(Operation->getOperand(1)) || cast<ConstantInt>(Operation->getOperand(1))->isMinusOne();
+    return !isa<ConstantInt>(Operation->getOperand(1)) || cast<ConstantInt>(Operation->getOperand(1))->isMinusOne() ||
+           isExact(I);
   default:
     return false;
   }
@@ -58,32 +69,85 @@ Value *undefined(IRBuilder<> &Builder, Instruction &I) {
     return nullptr;
   Value *Left = I.getOperand(0), *Right = I.getOperand(1);
   auto *T = cast<IntegerType>(I.getType());
-  auto Overflows = [&](Intrinsic::ID ID) {
-    return Builder.CreateExtractValue(Builder.CreateBinaryIntrinsic(ID, Left, Right), 1);
+  auto Overflows = [&](Intrinsic::ID Signed, Intrinsic::ID Unsigned) {
+    Value *Any = Builder.getFalse();
+    auto Add = [&](Intrinsic::ID ID) {
+      Any = Builder.CreateOr(Any, Builder.CreateExtractValue(Builder.CreateBinaryIntrinsic(ID, Left, Right), 1));
+    };
+    if (I.hasNoSignedWrap())
+      Add(Signed);
+    if (I.hasNoUnsignedWrap())
+      Add(Unsigned);
+    return Any;
+  };
+  // By a distance or divisor that is safe.
+  auto Changes = [&](Instruction::BinaryOps There, Instruction::BinaryOps Back, Value *Wrong) {
+    Value *Safe = Builder.CreateSelect(Wrong, ConstantInt::get(T, 1), Right);
+    Value *Result = Builder.CreateBinOp(There, Left, Safe);
+    return Builder.CreateOr(Wrong, Builder.CreateICmpNE(Builder.CreateBinOp(Back, Result, Safe), Left));
   };
   switch (I.getOpcode()) {
-  case Instruction::Add: return Overflows(Intrinsic::sadd_with_overflow);
-  case Instruction::Sub: return Overflows(Intrinsic::ssub_with_overflow);
-  case Instruction::Mul: return Overflows(Intrinsic::smul_with_overflow);
+  case Instruction::Add: return Overflows(Intrinsic::sadd_with_overflow, Intrinsic::uadd_with_overflow);
+  case Instruction::Sub: return Overflows(Intrinsic::ssub_with_overflow, Intrinsic::usub_with_overflow);
+  case Instruction::Mul: return Overflows(Intrinsic::smul_with_overflow, Intrinsic::umul_with_overflow);
   case Instruction::Shl:
   case Instruction::LShr:
-  case Instruction::AShr: return Builder.CreateICmpUGE(Right, ConstantInt::get(T, T->getBitWidth()));
+  case Instruction::AShr: {
+    Value *Wrong = Builder.CreateICmpUGE(Right, ConstantInt::get(T, T->getBitWidth()));
+    if (isExact(I))
+      return Changes(I.getOpcode() == Instruction::LShr ? Instruction::LShr : Instruction::AShr, Instruction::Shl, Wrong);
+    Value *Any = Wrong;
+    if (I.getOpcode() == Instruction::Shl && I.hasNoUnsignedWrap())
+      Any = Builder.CreateOr(Any, Changes(Instruction::Shl, Instruction::LShr, Wrong));
+    if (I.getOpcode() == Instruction::Shl && I.hasNoSignedWrap())
+      Any = Builder.CreateOr(Any, Changes(Instruction::Shl, Instruction::AShr, Wrong));
+    return Any;
+  }
   default: {
-    Value *ByZero = Builder.CreateICmpEQ(Right, ConstantInt::get(T, 0));
-    if (I.getOpcode() == Instruction::UDiv || I.getOpcode() == Instruction::URem)
-      return ByZero;
-    Value *Least = Builder.CreateICmpEQ(Left, ConstantInt::get(T, APInt::getSignedMinValue(T->getBitWidth())));
-    Value *MinusOne = Builder.CreateICmpEQ(Right, ConstantInt::getAllOnesValue(T));
-    return Builder.CreateOr(ByZero, Builder.CreateAnd(Least, MinusOne));
+    Value *Wrong = Builder.CreateICmpEQ(Right, ConstantInt::get(T, 0));
+    bool Signed = I.getOpcode() == Instruction::SDiv || I.getOpcode() == Instruction::SRem;
+    if (Signed) {
+      Value *Least = Builder.CreateICmpEQ(Left, ConstantInt::get(T, APInt::getSignedMinValue(T->getBitWidth())));
+      Value *MinusOne = Builder.CreateICmpEQ(Right, ConstantInt::getAllOnesValue(T));
+      Wrong = Builder.CreateOr(Wrong, Builder.CreateAnd(Least, MinusOne));
+    }
+    if (!isExact(I))
+      return Wrong;
+    return Changes(Signed ? Instruction::SDiv : Instruction::UDiv, Instruction::Mul, Wrong);
   }
   }
 }
 
-void check(Instruction &I) {
-  IRBuilder<> Builder(&I);
-  Value *Condition = undefined(Builder, I);
-  Instruction *Before = Condition ? SplitBlockAndInsertIfThen(Condition, I.getIterator(), true) : &I;
-  IRBuilder<>(Before).CreateIntrinsic(Intrinsic::trap, ArrayRef<Type *>(), ArrayRef<Value *>());
+/// The condition under which a floating-point instruction breaks its promise.
+Value *noNumbers(IRBuilder<> &Builder, Instruction &I, ArrayRef<Value *> Values) {
+  Value *Any = Builder.getFalse();
+  for (Value *V : Values) {
+    if (!V->getType()->isFloatingPointTy() || isa<Constant>(V))
+      continue;
+    if (I.hasNoNaNs())
+      Any = Builder.CreateOr(Any, Builder.CreateFCmpUNO(V, V));
+    if (I.hasNoInfs())
+      Any = Builder.CreateOr(
+          Any, Builder.CreateFCmpOEQ(Builder.CreateUnaryIntrinsic(Intrinsic::fabs, V), ConstantFP::getInfinity(V->getType())));
+  }
+  return Any;
+}
+
+void trapIf(Value *Condition, Instruction *Before) {
+  Instruction *End = Condition ? SplitBlockAndInsertIfThen(Condition, Before->getIterator(), true) : Before;
+  IRBuilder<>(End).CreateIntrinsic(Intrinsic::trap, ArrayRef<Type *>(), ArrayRef<Value *>());
+}
+
+void check(Instruction &I, bool FastMath) {
+  if (!FastMath) {
+    IRBuilder<> Builder(&I);
+    trapIf(undefined(Builder, I), &I);
+    return;
+  }
+  IRBuilder<> Builder(I.getNextNode());
+  std::vector<Value *> Values(I.op_begin(), I.op_end());
+  Values.push_back(&I);
+  trapIf(noNumbers(Builder, I, Values), I.getNextNode());
 }
 
 } // namespace
@@ -91,26 +155,21 @@ void check(Instruction &I) {
 extern "C" {
 
 /// Makes instructions that may have no defined result end the kernel if they have none: those from `From` up to, but
-/// not including, `To`. Returns all such instructions, one per line (the caller frees the text).
-char *mneme_llvm_trap_undefined(LLVMModuleRef Raw, uint64_t From, uint64_t To) {
+/// not including, `To`. With `FastMath`, these are the instructions whose fast-math flags rule out NaN or infinity.
+/// Returns all such instructions, one per line (the caller frees the text).
+char *mneme_llvm_trap_undefined(LLVMModuleRef Raw, int FastMath, uint64_t From, uint64_t To) {
   Module &M = *unwrap(Raw);
   std::vector<Instruction *> Found;
   for (Function &F : M)
     for (Instruction &I : instructions(F))
-      if (isCheckable(I))
+      if (FastMath ? promisesNumbers(I) : isCheckable(I))
         Found.push_back(&I);
   std::string Text;
   raw_string_ostream Stream(Text);
-  for (Instruction *I : Found) {
-    std::string Words;
-    raw_string_ostream(Words) << *I;
-    Stream << "'" << StringRef(Words).trim() << "' in " << I->getFunction()->getName();
-    if (const DebugLoc &Place = I->getDebugLoc())
-      Stream << ", " << cast<DIScope>(Place.getScope())->getFilename() << ":" << Place.getLine();
-    Stream << "\n";
-  }
+  for (Instruction *I : Found)
+    mneme::describe(Stream, *I);
   for (uint64_t At = From; At < std::min<uint64_t>(To, Found.size()); ++At)
-    check(*Found[At]);
+    check(*Found[At], FastMath);
   return mneme::copy(Text);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "llvm/ADT/FloatingPointMode.h"
+#include "llvm/Analysis/TypeBasedAliasAnalysis.h"
 #include "llvm/Config/llvm-config.h"
 #include "llvm/IR/Function.h"
 #include "llvm/IR/IRBuilder.h"
@@ -37,6 +38,15 @@ inline void flushDenormals(llvm::Function &F) {
   F.addFnAttr("denormal-fp-math-f32", "preserve-sign,preserve-sign");
 #endif
 }
+
+/// Alias analysis by types, without any other.
+struct TypesAlone {
+#if LLVM_VERSION_MAJOR >= 20
+  llvm::TypeBasedAAResult Result{/*UsingTypeSanitizer=*/false};
+#else
+  llvm::TypeBasedAAResult Result;
+#endif
+};
 
 /// The number of minimal vectors in a scalable type, as a number of this type.
 inline llvm::Value *vscale(llvm::IRBuilder<> &Builder, llvm::Type *Number) {

@@ -1,12 +1,12 @@
 //! Changes a kernel's IR before its pipeline runs, to diagnose the kernel.
 //!
-//! A revision removes parts (reduce.cpp) or makes undefined behaviour visible (undefined.cpp).
+//! A revision removes parts (reduce.cpp) or makes undefined behaviour visible (undefined.cpp, overlaps.cpp).
 
 use std::ffi::{CString, c_char, c_int};
 
 use inkwell::module::Module;
 use llvm_sys::prelude::LLVMModuleRef;
-use mneme_builds::probe::{Inventory, Revision};
+use mneme_builds::probe::{Assumption, Inventory, Revision};
 
 use super::forget;
 use crate::llvm;
@@ -20,7 +20,15 @@ unsafe extern "C" {
         to: u64,
         counts: *mut u64,
     ) -> *mut c_char;
-    fn mneme_llvm_trap_undefined(module: LLVMModuleRef, from: u64, to: u64) -> *mut c_char;
+    fn mneme_llvm_trap_undefined(module: LLVMModuleRef, fast_math: c_int, from: u64, to: u64) -> *mut c_char;
+    fn mneme_llvm_trap_overlaps(
+        module: LLVMModuleRef,
+        kernel: *const c_char,
+        types: c_int,
+        functions: *const c_char,
+        from: u64,
+        to: u64,
+    ) -> *mut c_char;
     fn mneme_llvm_fill_locals(module: LLVMModuleRef, byte: u8);
 }
 
@@ -32,7 +40,7 @@ pub fn revise(module: &Module<'_>, kernel: &str, revision: Revision) -> Result<I
     let mut found = Inventory::default();
     match revision {
         Revision::Remove { part, from, to } => {
-            let kernel = CString::new(kernel).map_err(|_| "the kernel's name contains a NUL character".to_owned())?;
+            let kernel = c_name(kernel)?;
             let mut counts = [0; 7];
             // SAFETY: module and name live for the length of the call, which fills the seven counts.
             let wrong = unsafe {
@@ -47,15 +55,36 @@ pub fn revise(module: &Module<'_>, kernel: &str, revision: Revision) -> Result<I
         // SAFETY: the module lives for the length of the call.
         Revision::FillLocals(byte) => unsafe { mneme_llvm_fill_locals(module.as_mut_ptr(), byte) },
         Revision::Forget(assumption) => forget::forget(module, assumption),
-        Revision::TrapUndefined { from, to } => {
-            // SAFETY: as above.
-            let text =
-                llvm::take(unsafe { mneme_llvm_trap_undefined(module.as_mut_ptr(), from, to) }).unwrap_or_default();
-            found.checked = text.lines().map(str::to_owned).collect();
+        Revision::Trap { assumption, from, to } => {
+            found.checked = trap(module, kernel, assumption, from, to)?.lines().map(str::to_owned).collect();
         }
     }
     module.verify().map_err(|error| format!("the reduced IR is not valid: {error}"))?;
     Ok(found)
+}
+
+fn c_name(kernel: &str) -> Result<CString, String> {
+    CString::new(kernel).map_err(|_| "the kernel's name contains a NUL character".to_owned())
+}
+
+/// The instructions that may break an assumption, a line each; some of them end the kernel then.
+fn trap(module: &Module<'_>, kernel: &str, assumption: Assumption, from: u64, to: u64) -> Result<String, String> {
+    /// NUL-terminated for LLVM's parser.
+    const FUNCTIONS: &str = concat!(include_str!("../llvm/overlaps.ll"), "\0");
+    let name = c_name(kernel)?;
+    let flag = c_int::from(matches!(assumption, Assumption::FastMath | Assumption::Types));
+    // SAFETY: module and texts live for the length of the calls; the lines that they return are ours.
+    let lines = unsafe {
+        match assumption {
+            Assumption::Arithmetic | Assumption::FastMath => {
+                mneme_llvm_trap_undefined(module.as_mut_ptr(), flag, from, to)
+            }
+            Assumption::Types | Assumption::NoAlias => {
+                mneme_llvm_trap_overlaps(module.as_mut_ptr(), name.as_ptr(), flag, FUNCTIONS.as_ptr().cast(), from, to)
+            }
+        }
+    };
+    Ok(llvm::take(lines).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -63,7 +92,7 @@ mod tests {
     use super::*;
     use inkwell::context::Context;
     use inkwell::memory_buffer::MemoryBuffer;
-    use mneme_builds::probe::{Assumption, ModulePart};
+    use mneme_builds::probe::ModulePart;
 
     const KERNEL: &str = "
         define void @k(ptr %out, i32 %n) {
@@ -124,14 +153,48 @@ mod tests {
 
     #[test]
     fn undefined_results_end_the_kernel() {
-        let (text, found) = revised(Revision::TrapUndefined { from: 0, to: 9 });
+        let (text, found) = revised(Revision::Trap { assumption: Assumption::Arithmetic, from: 0, to: 9 });
         assert_eq!(text.matches("call void @llvm.trap()").count(), 2, "{text}");
         assert!(found.checked[0].contains("add nsw i32 %n, 7") && found.checked[1].contains("helper"), "{found:?}");
         assert!(text.contains("@llvm.sadd.with.overflow.i32"), "{text}");
-        let (text, found) = revised(Revision::TrapUndefined { from: 1, to: 2 });
+        let (text, found) = revised(Revision::Trap { assumption: Assumption::Arithmetic, from: 1, to: 2 });
         assert!(text.matches("call void @llvm.trap()").count() == 1 && found.checked.len() == 2, "{text}");
         let (text, _) = revised(Revision::FillLocals(170));
         assert!(text.contains("@llvm.memset") && text.contains("i8 -86"), "{text}");
+    }
+
+    #[test]
+    fn accesses_that_overlap_end_the_kernel() {
+        let kernel = |attribute: &str, tag: &str| {
+            format!(
+                "define i32 @k(ptr {attribute} %a, ptr %b) {{
+                  store i32 1, ptr %a, align 4, !tbaa !0
+                  store float 2.0, ptr %b, align 4, !tbaa !{tag}
+                  %value = load i32, ptr %a, align 4, !tbaa !0
+                  ret i32 %value
+                }}
+                !0 = !{{!1, !1, i64 0}}
+                !1 = !{{!\"int\", !2, i64 0}}
+                !2 = !{{!\"char\", !3, i64 0}}
+                !3 = !{{!\"root\"}}
+                !4 = !{{!5, !5, i64 0}}
+                !5 = !{{!\"float\", !2, i64 0}}"
+            )
+        };
+        let checked = |text: &str, assumption, to| {
+            let (text, found) = revised_text(text, Revision::Trap { assumption, from: 0, to });
+            // What is asked about has a mask.
+            let asked = text.lines().filter(|line| line.contains("call void @__mneme_overlap"));
+            (found.checked, asked.filter(|line| !line.contains("i64 0, i64 0")).count())
+        };
+        // Two types, of which one is read; a character may be anything.
+        let (lines, asked) = checked(&kernel("", "4"), Assumption::Types, 9);
+        assert!(matches!(&lines[..], [line] if line.contains("load i32")) && asked == 1, "{lines:?}");
+        assert_eq!(checked(&kernel("", "4"), Assumption::Types, 0).1, 0);
+        assert_eq!(checked(&kernel("", "0"), Assumption::Types, 9).0.len(), 0);
+        // One pointer leads where the other does not.
+        assert_eq!(checked(&kernel("noalias", "0"), Assumption::NoAlias, 9).0.len(), 3);
+        assert_eq!(checked(&kernel("", "0"), Assumption::NoAlias, 9).0.len(), 0);
     }
 
     #[test]

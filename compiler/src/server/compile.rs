@@ -75,6 +75,7 @@ fn run(
     };
     request.external = inputs.plan.external.as_ref();
     request.instrument = spec.instrument;
+    request.lines = spec.tells_lines();
     request.progress = build.progress;
     let (mut passes, mut codegen) = observers(&spec.probe);
     let mut inventory = Inventory::default();

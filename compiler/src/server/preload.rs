@@ -29,9 +29,8 @@ impl Preload {
 
     /// The IR from which a build can start, if it can. The first call reads it.
     pub fn of(&mut self, build: &Build<'_>) -> Option<&Preloaded> {
-        // An instrumented build reports source lines, which the preloaded IR lacks.
-        if !(self.proved && Self::concerns(build) && build.spec.configuration.prune && build.spec.instrument.is_none())
-        {
+        // Builds that report source lines need IR that has them; the preloaded IR doesn't.
+        if !(self.proved && Self::concerns(build) && build.spec.configuration.prune && !build.spec.tells_lines()) {
             return None;
         }
         if self.read.as_ref().is_none_or(|(target, _)| target != build.target) {

@@ -10,7 +10,7 @@ use mneme_core::observation::{Fault, Finding, Observe};
 use mneme_core::result::ReplayStatus;
 
 use super::criterion::Criterion;
-use super::experiments::{Experiment, RunExperiments};
+use super::experiments::{Experiment, ExperimentOutcome, RunExperiments};
 use super::search::Judgement;
 use crate::error::Fatal;
 
@@ -59,21 +59,20 @@ pub fn trial(
     runner.say("looking for what the kernel must not do");
     let mut trial = Trial::default();
     let shown = shown(runner, reference, &mut trial.evidence)?;
-    let revised = |base: &Experiment, revision| {
-        let mut experiment = base.clone();
-        experiment.probe.revisions = vec![revision];
+    let without = |base: &Experiment, revision| {
+        let mut experiment = revised(base, revision);
         (experiment.probe.listed, experiment.survey) = (false, false);
         experiment
     };
     let both =
-        ASSUMPTIONS.iter().flat_map(|(revision, _)| [revised(failing, *revision), revised(reference, *revision)]);
+        ASSUMPTIONS.iter().flat_map(|(revision, _)| [without(failing, *revision), without(reference, *revision)]);
     let seen = runner.observe(both.collect())?;
     let judged: Vec<Judgement> = seen.iter().map(|seen| criterion.judge(seen)).collect();
-    for ((number, (_, words)), judged) in (0..).zip(ASSUMPTIONS).zip(judged.chunks(2)) {
+    for ((shown, (_, words)), judged) in shown.iter().zip(ASSUMPTIONS).zip(judged.chunks(2)) {
         // Without a good reference it is the reference that fails.
         let is_cured = judged[usize::from(!is_good)] == Judgement::Good;
         let matters = is_cured || (is_good && judged[1] == Judgement::Bad);
-        match shown.get(number).and_then(Option::as_ref) {
+        match shown {
             Some(shown) if matters => {
                 trial.broken.get_or_insert_with(|| shown.clone());
             }
@@ -87,47 +86,77 @@ pub fn trial(
     Ok(trial)
 }
 
-/// What replays of the reference show of the first of [`ASSUMPTIONS`]; all that was seen becomes evidence.
+/// What replays of the reference show of each of [`ASSUMPTIONS`]; all that was seen becomes evidence.
 fn shown(
     runner: &mut impl RunExperiments,
     reference: &Experiment,
     evidence: &mut Vec<String>,
-) -> Result<[Option<String>; 2], Fatal> {
+) -> Result<[Option<String>; ASSUMPTIONS.len()], Fatal> {
     let bare = Experiment::of(&reference.configuration);
     let plain = Experiment { digest: true, runs: 2, ..bare.clone() };
-    let revised = |revision| {
-        let mut experiment = plain.clone();
-        experiment.probe.revisions = vec![revision];
-        experiment
-    };
-    let fillings = FILLINGS.map(|byte| revised(Revision::FillLocals(byte)));
-    let trap = |from, to| Experiment { runs: 1, ..revised(Revision::TrapUndefined { from, to }) };
-    let [one, other] = fillings;
     let watched = Experiment { observe: Some(Observe::Faults), ..bare };
-    let seen = runner.observe(vec![plain.clone(), one, other, trap(0, ALL), watched])?;
-    let mut shown = [None, None];
-    let [usual, one, other, trapped, watched] = &seen[..] else { return Ok(shown) };
+    let mut experiments: Vec<Experiment> = FILLINGS.map(|byte| revised(&plain, Revision::FillLocals(byte))).to_vec();
+    experiments.extend([plain.clone(), watched]);
+    experiments.extend(ASSUMPTIONS.iter().filter_map(|(revision, _)| trapping(&plain, *revision, 0, ALL)));
+    let seen = runner.observe(experiments)?;
+    let mut shown = [const { None }; ASSUMPTIONS.len()];
+    let [one, other, usual, watched, trapped @ ..] = &seen[..] else { return Ok(shown) };
     let depends = one.has_run() && other.has_run() && one.digest != other.digest;
     shown[0] = depends.then(|| "the result depends on what local variables hold before they are set".to_owned());
-    if usual.has_run() && trapped.result.status == ReplayStatus::RuntimeError {
-        // The first that ends the kernel by itself.
-        let checked =
-            runner.observe_one(trap(0, 0))?.probed().map_or_else(Vec::new, |probed| probed.inventory.checked.clone());
-        let (mut from, mut to) = (0, checked.len());
-        while from + 1 < to {
-            let middle = (from + to) / 2;
-            let ended =
-                runner.observe_one(trap(from as u64, middle as u64))?.result.status == ReplayStatus::RuntimeError;
-            (from, to) = if ended { (from, middle) } else { (middle, to) };
+    for ((place, (revision, _)), trapped) in shown.iter_mut().zip(ASSUMPTIONS).skip(1).zip(trapped) {
+        if usual.has_run() && trapped.result.status == ReplayStatus::RuntimeError {
+            *place = Some(first_broken(runner, &plain, revision)?);
         }
-        let what = checked.get(from).map_or("an instruction", String::as_str);
-        shown[1] = Some(format!(
-            "{what} has no defined result for the recorded values: the kernel overflows, shifts too far, divides by zero or goes where it promised not to go"
-        ));
     }
     evidence.extend(shown.iter().flatten().cloned());
     evidence.extend(watched.result.faults.iter().flat_map(|faults| &faults.findings).take(MOST).map(access));
     Ok(shown)
+}
+
+fn revised(base: &Experiment, revision: Revision) -> Experiment {
+    let mut experiment = base.clone();
+    experiment.probe.revisions = vec![revision];
+    experiment
+}
+
+/// The experiment in which some instructions end the kernel where they break what `forgotten` takes away.
+fn trapping(base: &Experiment, forgotten: Revision, from: u64, to: u64) -> Option<Experiment> {
+    let Revision::Forget(assumption) = forgotten else { return None };
+    Some(Experiment { runs: 1, ..revised(base, Revision::Trap { assumption, from, to }) })
+}
+
+/// The first instruction that breaks an assumption by itself, and what it does.
+fn first_broken(runner: &mut impl RunExperiments, base: &Experiment, forgotten: Revision) -> Result<String, Fatal> {
+    let mut observe = |from: usize, to: usize| match trapping(base, forgotten, from as u64, to as u64) {
+        Some(experiment) => runner.observe_one(experiment).map(Some),
+        None => Ok(None),
+    };
+    let listed = observe(0, 0)?;
+    let checked = listed
+        .as_ref()
+        .and_then(ExperimentOutcome::probed)
+        .map_or_else(Vec::new, |probed| probed.inventory.checked.clone());
+    let (mut from, mut to) = (0, checked.len());
+    while from + 1 < to {
+        let middle = (from + to) / 2;
+        let ended = observe(from, middle)?.is_some_and(|seen| seen.result.status == ReplayStatus::RuntimeError);
+        (from, to) = if ended { (from, middle) } else { (middle, to) };
+    }
+    let what = checked.get(from).map_or("an instruction", String::as_str);
+    Ok(match forgotten {
+        Revision::Forget(Assumption::Types) => {
+            format!("{what} reads as one type what the same thread has stored as another (strict aliasing)")
+        }
+        Revision::Forget(Assumption::NoAlias) => format!(
+            "{what} accesses bytes that the same thread accesses through another pointer, and one of the two is declared __restrict__"
+        ),
+        Revision::Forget(Assumption::FastMath) => {
+            format!("{what} meets a NaN or an infinity, which its fast-math flags rule out")
+        }
+        _ => format!(
+            "{what} has no defined result for the recorded values: the kernel overflows, shifts too far, divides by zero or goes where it promised not to go"
+        ),
+    })
 }
 
 /// A faulty access in one sentence.
@@ -155,7 +184,6 @@ mod tests {
     use mneme_core::launch::Dim3;
     use mneme_core::result::ReplayResult;
 
-    use super::super::experiments::ExperimentOutcome;
     use super::*;
     use crate::cli::FailureKind;
 
@@ -185,8 +213,11 @@ mod tests {
                 let is_failing = experiment.configuration.passes == "failing";
                 let is_bad = if self.is_reversed { is_failing || is_without } else { is_failing && !is_without };
                 let ends = match revision {
-                    Some(Revision::TrapUndefined { from: 0, to: 0 }) => false,
-                    Some(Revision::TrapUndefined { .. }) => self.breaks && self.needs == Some(1),
+                    Some(Revision::Trap { from: 0, to: 0, .. }) => false,
+                    Some(Revision::Trap { assumption, .. }) => {
+                        let needed = self.needs.map(|needs| ASSUMPTIONS[needs].0);
+                        self.breaks && needed == Some(Revision::Forget(*assumption))
+                    }
                     _ => false,
                 };
                 let filled = matches!(revision, Some(Revision::FillLocals(0x55))) && self.needs == Some(0);
@@ -223,9 +254,7 @@ mod tests {
             for is_reversed in [false, true] {
                 let kernel = |breaks| Kernel { needs: Some(number), breaks, is_reversed };
                 let (broken, kept) = (tried(kernel(true)), tried(kernel(false)));
-                // Of the first two replays show whether the kernel breaks them.
-                assert_eq!(broken.broken.is_some(), number < 2, "{number} {is_reversed}: {broken:?}");
-                assert_eq!(broken.needed.is_empty(), number < 2 || is_reversed, "{number} {is_reversed}: {broken:?}");
+                assert!(broken.broken.is_some() && broken.needed.is_empty(), "{number} {is_reversed}: {broken:?}");
                 assert!(kept.broken.is_none(), "{number}: {kept:?}");
                 assert_eq!(kept.needed.is_empty(), is_reversed, "{number}: {kept:?}");
             }

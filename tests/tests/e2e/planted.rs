@@ -1,4 +1,4 @@
-//! Generated faults: `mneme-replay --check` finds those of kernels.
+//! Generated faults: `--check` finds those of kernels, and `mneme bisect` names who is to blame.
 //!
 //! A fixed sample runs with the suite. `MNEME_TEST_PLANTED=40` takes as many, `MNEME_TEST_PLANTED_SEED` others; of 40 no
 //! more than two may be missed, and a sound kernel is never accused.
@@ -7,8 +7,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use mneme_core::observation::Finding;
-use mneme_e2e::installation::{Cudart, TestDevice, have_compiler};
-use mneme_e2e::planting::{FAULTY_GRID, KINDS, Planted, Program, program};
+use mneme_e2e::command::{ProgramOutput, run};
+use mneme_e2e::failing::{self, Blame, Failure};
+use mneme_e2e::installation::{Cudart, TestDevice, have_compiler, program as program_file};
+use mneme_e2e::planting::{FAULTY_GRID, KINDS, Planted, program};
 use mneme_e2e::platform::{compile_flags, link_flags, recordable_clang, sources};
 use mneme_e2e::recording::{Recording, TestInstance};
 
@@ -19,10 +21,10 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 }
 
 /// Records a program, by the compiler that `compile` calls with the source and the binary.
-fn record(program: &Program, compile: impl FnOnce(&Path, &Path)) -> BTreeMap<String, TestInstance> {
+fn record(text: &str, compile: impl FnOnce(&Path, &Path)) -> BTreeMap<String, TestInstance> {
     let folder = tempfile::tempdir().unwrap();
     let (source, binary) = (folder.path().join("planted.cu"), folder.path().join("planted"));
-    std::fs::write(&source, &program.text).unwrap();
+    std::fs::write(&source, text).unwrap();
     compile(&source, &binary);
     let recording = Recording::of_executable(&binary, &[]);
     let kept = mneme_e2e::recording::copy_of(recording.folder()).keep();
@@ -34,8 +36,9 @@ fn record(program: &Program, compile: impl FnOnce(&Path, &Path)) -> BTreeMap<Str
     named.collect()
 }
 
-fn by_clang(source: &Path, binary: &Path) {
-    let command = recordable_clang().args(compile_flags()).arg("-gline-tables-only").arg("-I").arg(sources());
+fn by_clang(more: &[&str], source: &Path, binary: &Path) {
+    let command =
+        recordable_clang().args(compile_flags()).args(more).arg("-gline-tables-only").arg("-I").arg(sources());
     command.arg(source).arg("-o").arg(binary).args(link_flags(Cudart::under_test())).succeed();
 }
 
@@ -80,8 +83,8 @@ fn generated_faults_are_found_and_sound_kernels_are_not_accused() {
     for by_nvcc in [false, true] {
         let program = program(seed, (0..count).filter(|number| is_nvccs(*number) == by_nvcc));
         let recorded = match (&nvcc, by_nvcc) {
-            (_, false) => record(&program, by_clang),
-            (Some(nvcc), true) => record(&program, |source, binary| {
+            (_, false) => record(&program.text, |source, binary| by_clang(&[], source, binary)),
+            (Some(nvcc), true) => record(&program.text, |source, binary| {
                 nvcc::build(nvcc, source, &[&nvcc::PTX_90[..], &["-lineinfo"]].concat(), binary);
             }),
             (None, true) => continue,
@@ -113,6 +116,69 @@ fn generated_faults_are_found_and_sound_kernels_are_not_accused() {
     );
 }
 
+/// What became of a bisection.
+#[derive(Debug, PartialEq)]
+enum Bisected {
+    Right,
+    /// It says that it cannot tell.
+    Open,
+    /// It blames somebody else, as a fact.
+    Wrong,
+}
+
+fn bisect(failure: &Failure, instance: &TestInstance) -> (Bisected, ProgramOutput) {
+    let output = tempfile::tempdir().unwrap();
+    let outcome = run(program_file("mneme-bisect"))
+        .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
+        .args(["--json", "--reduce", "0", "--device", TestDevice::under_test().name(), &failure.pipeline, "-o"])
+        .arg(output.path())
+        .outcome();
+    let json = outcome.json();
+    let is = |field: &str, name: &str| json[field]["pass"] == name;
+    let bisected = match (json["verdict"].as_str(), failure.blame) {
+        (Some("ir_pass"), Blame::Pass) if is("pass", "mneme-fault") => Bisected::Right,
+        (Some("back_end"), Blame::BackEnd) if is("codegen_pass", "Mneme's planted fault") => Bisected::Right,
+        (Some("kernel"), Blame::Kernel) => Bisected::Right,
+        (Some("unclear" | "good"), _) => Bisected::Open,
+        _ => Bisected::Wrong,
+    };
+    (bisected, outcome)
+}
+
+#[test]
+fn those_to_blame_for_generated_failures_are_named() {
+    if !have_compiler("generated failures") {
+        return;
+    }
+    let count = number("MNEME_TEST_PLANTED", 8) as usize;
+    let program = failing::program(number("MNEME_TEST_PLANTED_SEED", 44), 0..count);
+    let recorded = record(&program.text, |source, binary| by_clang(&["-O0"], source, binary));
+    let bisect_all = |failures: &[Failure]| -> Vec<_> {
+        failures.iter().map(|failure| bisect(failure, &recorded[&failure.name])).collect()
+    };
+    let (one, other) = program.failures.split_at(count / 2);
+    let mut bisected = Vec::new();
+    std::thread::scope(|scope| {
+        let half = scope.spawn(|| bisect_all(one));
+        let rest = bisect_all(other);
+        bisected.extend(half.join().expect("a half is bisected"));
+        bisected.extend(rest);
+    });
+    std::fs::remove_dir_all(recorded.values().next().unwrap().database.parent().unwrap()).unwrap();
+    let of = |what: Bisected| bisected.iter().filter(|(bisected, _)| *bisected == what).count();
+    for (failure, (found, outcome)) in program.failures.iter().zip(&bisected) {
+        if *found != Bisected::Right {
+            println!("{found:?}: {failure:?}: {outcome}");
+        }
+    }
+    let (right, wrong) = (of(Bisected::Right), of(Bisected::Wrong));
+    if right < count {
+        println!("{}", program.text);
+    }
+    println!("{right} of {count} are named, {wrong} others are blamed");
+    assert!(wrong == 0 && (count - right) * 20 <= count, "{right} of {count} are named, {wrong} others are blamed");
+}
+
 #[test]
 fn equal_seeds_give_equal_programs_whose_faults_are_marked() {
     let (one, other) = (program(1, 0..40), program(1, 0..40));
@@ -120,4 +186,7 @@ fn equal_seeds_give_equal_programs_whose_faults_are_marked() {
     assert_ne!(one.text, program(2, 0..40).text);
     assert!(!one.text.contains('$'), "{}", one.text);
     assert!(one.planted.iter().all(|planted| !planted.lines.is_empty()));
+    let (one, other) = (failing::program(1, 0..40), failing::program(1, 0..40));
+    assert_eq!(one.text, other.text);
+    assert!(!one.text.contains('$'), "{}", one.text);
 }
