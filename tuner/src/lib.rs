@@ -1,9 +1,9 @@
-//! `mneme-tune` searches for the configuration under which a recorded kernel is fastest.
+//! `mneme-tune` searches for the configuration that makes a recorded kernel fastest.
 //!
-//! Neither compiles nor runs anything itself: kernels are replayed by a `mneme-replay serve` child process
-//! ([`server`]), so that nothing a candidate does can damage the session that judges it.
+//! The tuner itself neither compiles nor runs kernels. A `mneme-replay serve` child process ([`server`]) replays them,
+//! so a candidate cannot damage the session that judges it.
 
-// They panic where nobody reads; `mneme_core::console` has what does not.
+// `print!` panics if standard output is closed. Use `mneme_core::console` instead.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod archive;

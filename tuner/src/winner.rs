@@ -1,4 +1,4 @@
-//! The best configuration as something to type.
+//! Commands and code that reproduce a configuration.
 
 use std::path::Path;
 
@@ -6,15 +6,15 @@ use mneme_core::configuration::{CacheState, Configuration, Specialize};
 use mneme_core::launch::Dim3;
 use mneme_core::tolerance::Tolerance;
 
-/// What `mneme replay` has to be told besides the configuration.
+/// The parts of a `mneme replay` command besides the configuration.
 #[derive(Clone, Debug, Default)]
 pub struct ReplayedWinner<'a> {
     /// `<static-hash>.json` and dynamic hash.
     pub database: &'a str,
     pub instance: &'a str,
-    /// The recorded launch: dimensions that are the same need not be said.
+    /// The recorded launch. The command leaves out dimensions that equal its own.
     pub recorded: Option<&'a Configuration>,
-    /// Further words, as they are.
+    /// Further options, verbatim.
     pub options: Vec<String>,
 }
 
@@ -81,7 +81,7 @@ pub fn replay_command(winner: &ReplayedWinner, configuration: &Configuration) ->
     };
     words.extend(winner.options.iter().filter(|option| !said(option)).cloned());
     words.extend(it.tolerance.iter().map(|tolerance| format!("--tolerance={}", option_of(tolerance))));
-    // Naming a pipeline lifts PTX; that of the recording needs no name.
+    // A named pipeline makes `mneme replay` lift PTX. The recording's own pipeline is the default.
     let as_recorded = winner.recorded.is_some_and(|recorded| recorded.passes == it.passes) && !it.lift;
     if !it.original && !as_recorded {
         words.push(it.passes.clone());
@@ -89,7 +89,7 @@ pub fn replay_command(winner: &ReplayedWinner, configuration: &Configuration) ->
     words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// A rule for all buffers, as `--tolerance` reads it.
+/// A tolerance for all buffers, in the syntax of `--tolerance`.
 fn option_of(tolerance: &Tolerance) -> String {
     if tolerance.is_exact() {
         return "exact".into();
@@ -103,7 +103,7 @@ pub fn apply_command(results: &Path) -> String {
     format!("mneme apply --tuned {} -- ./application", quoted(&results.display().to_string()))
 }
 
-/// The launch of the winner as code; `None` if it is the recorded one.
+/// The winner's launch as source code; `None` if it is the recorded launch.
 pub fn source(recorded: &Configuration, best: &Configuration) -> Option<String> {
     let is_same = (recorded.grid, recorded.block, recorded.shared_mem) == (best.grid, best.block, best.shared_mem);
     let dim3 = |dim: Dim3| match dim.as_array() {
@@ -122,7 +122,7 @@ pub fn source(recorded: &Configuration, best: &Configuration) -> Option<String> 
     })
 }
 
-/// How an application that is built with Proteus takes the best over from `file`, and what it has to change itself.
+/// How an application built with Proteus uses the best from `file`, and what its author has to change.
 pub fn proteus_usage(file: &Path, recorded: Option<&Configuration>, best: &Configuration) -> Usage {
     let launch = recorded.is_none_or(|recorded| {
         (recorded.grid, recorded.block, recorded.shared_mem) != (best.grid, best.block, best.shared_mem)
@@ -133,14 +133,14 @@ pub fn proteus_usage(file: &Path, recorded: Option<&Configuration>, best: &Confi
             let memory =
                 if best.shared_mem > 0 { format!(" and {} bytes of dynamic shared memory", best.shared_mem) } else { String::new() };
             format!(
-                "Proteus compiles as the file says; the launch is the application's own: it has to use blocks of {}, a grid of {}{memory}",
+                "Proteus takes only compile options from the file; change the launch in your application to blocks of {}, a grid of {}{memory}",
                 best.block, best.grid
             )
         }),
     }
 }
 
-/// What to type, and what to know.
+/// A command, and a remark on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage {
     pub command: String,
@@ -148,7 +148,7 @@ pub struct Usage {
     pub remark: Option<String>,
 }
 
-/// A word as a POSIX shell reads it.
+/// Quotes a word for a POSIX shell.
 pub fn quoted(word: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_./:=,+@%-".contains(&byte);
     if !word.is_empty() && word.bytes().all(plain) { word.into() } else { format!("'{}'", word.replace('\'', "'\\''")) }
@@ -194,7 +194,7 @@ mod tests {
             let winner = ReplayedWinner { recorded: Some(&recorded), ..ReplayedWinner::default() };
             replay_command(&winner, it)
         };
-        // Fields that are left out at their defaults are named here, the others are found.
+        // This object names the fields that serialisation omits at their defaults. The test finds the others itself.
         let mut other = serde_json::json!({
             "facts": true, "maxnreg": 32, "ptx_opt": 1, "ptxas_options": ["-v"], "fast_math": true, "llvm": 22,
             "llvm_options": ["-x"], "iterations": 9, "warmup": 8, "cache": "cold", "timeout_s": 2.5, "lift": true,

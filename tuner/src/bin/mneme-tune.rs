@@ -13,7 +13,7 @@ use mneme_tuner::tune;
 /// Options that may be written with one dash.
 const ONE_DASH: [&str; 2] = ["rdb", "rid"];
 
-// No description here: it would stand in the help, in place of the options' own.
+// Without a doc comment: clap would show it instead of the description of `Options`.
 #[derive(Parser)]
 #[command(name = "mneme-tune", version, args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 struct CommandLine {

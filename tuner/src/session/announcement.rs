@@ -1,4 +1,4 @@
-//! The announcement at the end of a session: the best, how it is taken over, and the exit status.
+//! The announcement at the end of a session: the best, how to use it, and the exit status.
 
 use mneme_core::exit;
 use mneme_core::text::ratio;
@@ -12,7 +12,7 @@ use crate::space::Point;
 use crate::winner;
 
 impl Session {
-    /// Prints the end of it, and gives the exit status.
+    /// Prints the end of the session, and returns the exit status.
     pub(super) fn announce(&self, best: &Best) -> i32 {
         let summary = &self.standings.summary;
         self.progress.say(&format!("Total tuning time: {:.2}s", summary.elapsed_s));
@@ -35,8 +35,8 @@ impl Session {
         for finalist in summary.confirmation.iter().flat_map(|confirmation| &confirmation.finalists) {
             if let Some(FirstRunGap { ratio: slower, baseline }) = finalist.first_run_gap {
                 mneme_core::remark!(
-                    "mneme-tune: trial {}: the first run of freshly loaded code takes {}x as long as later runs (the baseline's: {}x); \
-                     code that keeps results from one launch to the next looks like this, and an application may not gain what the times say",
+                    "mneme-tune: trial {}: the first run after loading the code takes {}x as long as later runs (baseline: {}x); \
+                     code that reuses results of earlier launches behaves like this, so your application may gain less than measured",
                     finalist.trial,
                     ratio(slower),
                     ratio(baseline)
@@ -46,12 +46,12 @@ impl Session {
         let left = self.numbers.untried();
         if left > 0 {
             mneme_core::remark!(
-                "mneme-tune: {left} configurations that could not be tried before were not tried now, and count for nothing"
+                "mneme-tune: {left} configurations could not be tried before and were not tried now; the counts leave them out"
             );
         }
         if summary.num_without_objective > 0 {
             mneme_core::remark!(
-                "mneme-tune: {} of {} verified configurations are no candidates, because an objective has no value for them; logs/tune.log says why",
+                "mneme-tune: {} of {} verified configurations cannot win, because an objective has no value for them; see logs/tune.log",
                 summary.num_without_objective,
                 summary.num_verified
             );
@@ -67,8 +67,8 @@ impl Session {
             }
             if summary.num_other_grid > 0 && self.may_keep_grid() {
                 mneme_core::remark!(
-                    "{} candidates failed verification with another grid than the recorded one, as the grid follows the block; \
-                     if the kernel relies on its grid, --keep-grid keeps it",
+                    "{} candidates failed verification with a grid that differs from the recorded one, because the grid follows the block; \
+                     if the kernel relies on its grid, pass --keep-grid",
                     summary.num_other_grid
                 );
             }
@@ -83,7 +83,7 @@ impl Session {
         if nothing || self.stop == Stop::Failure { exit::NOTHING_VERIFIED } else { 0 }
     }
 
-    /// Whether the grid follows the block in all candidates, and need not.
+    /// Whether the grid follows the block in all candidates, and the user could choose otherwise.
     fn may_keep_grid(&self) -> bool {
         matches!(&self.settings.space, SpaceSettings::BuiltIn(preset) if preset.keep_grid == [false])
     }
@@ -107,7 +107,7 @@ impl Session {
         }
         for edge in &summary.edges {
             mneme_core::remark!(
-                "mneme-tune: the best lies on an edge of the space, and a better one may lie behind it: {edge}"
+                "mneme-tune: the best lies on an edge of the space, so a better one may lie outside: {edge}"
             );
         }
         if is_faster && !self.progress.is_quiet() {
@@ -140,20 +140,22 @@ impl Session {
             let reason = self.proposals.search.last_rejection();
             let reason = reason.map_or(String::new(), |it| format!(", the last one because {it}"));
             mneme_core::remark!(
-                "mneme-tune: no point was replayed: the space rejected all {}{reason}",
+                "mneme-tune: no point was replayed, because the space rejected all {}{reason}",
                 summary.num_rejected
             );
         } else if self.stop == Stop::Complete {
-            mneme_core::remark!("mneme-tune: no point was replayed: none satisfies the space's constraints");
+            mneme_core::remark!(
+                "mneme-tune: no point was replayed, because no point satisfies the space's constraints"
+            );
         }
     }
 
-    /// Says how an application takes the best over: without a build, in its source, and by Proteus.
+    /// Prints how to use the best: with `mneme apply`, in the source, and with Proteus.
     fn report_usage(&self, best: &Trial) {
         let folder = self.records.results.folder();
-        mneme_core::remark!("Run the application with it, without a build:\n  {}", winner::apply_command(folder));
+        mneme_core::remark!("To run your application with it, without a rebuild:\n  {}", winner::apply_command(folder));
         if let Some(source) = winner::source(&self.proposals.space().baseline(), &best.config) {
-            mneme_core::remark!("Or change the launch in its source:\n  {source}");
+            mneme_core::remark!("To change the launch in its source:\n  {source}");
         }
         self.report_proteus(best);
     }
@@ -165,7 +167,7 @@ impl Session {
             ProteusOutput::File(path) => path.clone(),
         };
         let usage = winner::proteus_usage(&file, Some(&self.proposals.space().baseline()), &best.config);
-        mneme_core::remark!("An application that is built with Proteus uses it by\n  {}", usage.command);
+        mneme_core::remark!("If your application is built with Proteus:\n  {}", usage.command);
         if let Some(remark) = usage.remark {
             mneme_core::remark!("{remark}.");
         }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use mneme_core::launch::Dim3;
 use mneme_core::result::ReplayStatus;
 
-/// Refused launches after which a block shape is banned: one may be the fault of the code, which took too many
+/// Refused launches after which a block shape is banned. A single refusal may be due to code that needs too many
 /// registers.
 const REFUSALS: u32 = 2;
 
@@ -22,7 +22,7 @@ impl Bans {
         Self { enabled, ..Self::default() }
     }
 
-    /// Notes how a launch with this block ended.
+    /// Notes the outcome of a launch with this block.
     pub fn note(&mut self, block: Dim3, status: ReplayStatus) {
         match status {
             ReplayStatus::InvalidLaunch => *self.refused.entry(block).or_default() += 1,
@@ -32,7 +32,7 @@ impl Bans {
             | ReplayStatus::RuntimeError => {
                 self.accepted.insert(block);
             }
-            // Nothing was launched, or nobody knows.
+            // These do not show whether the device accepts the block.
             ReplayStatus::CompileError
             | ReplayStatus::InvalidConfig
             | ReplayStatus::Timeout
@@ -40,7 +40,7 @@ impl Bans {
         }
     }
 
-    /// Whether a launch with this block is a waste of time.
+    /// Whether a launch with this block is banned.
     pub fn has(&self, block: Dim3) -> bool {
         self.enabled
             && !self.accepted.contains(&block)

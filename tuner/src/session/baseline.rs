@@ -1,4 +1,4 @@
-//! The baseline, which candidates are compared with.
+//! The baseline, with which candidates are compared.
 
 use mneme_core::configuration::Configuration;
 use mneme_core::result::{ReplayResult, ReplayStatus};
@@ -13,14 +13,14 @@ use crate::server::{Runs, ServerError};
 use crate::statistics::{self, Interval};
 
 const FILE: &str = "baseline.json";
-/// By how much of the application's time the first pipeline may be off without being told.
+/// The first pipeline's time may differ from the application's by this share without a remark.
 const NEAR: f64 = 0.03;
-/// Visits of each, the first one included, if it seems to be off: one says little on a device that others use.
+/// Visits of each, including the first, if the pipeline seems to be off. A single visit says little on a shared device.
 const VISITS: usize = 3;
 const CONFIDENCE: f64 = 0.95;
 
 impl Session {
-    /// Replays the baseline; one of the session that is resumed stands, unless it is to be measured again.
+    /// Replays the baseline. A resumed session keeps its baseline, unless the user asks to measure it again.
     pub(super) fn measure_baseline(&mut self) -> Result<(), SessionError> {
         let baseline = match self.earlier_baseline()? {
             Some(earlier) => earlier,
@@ -44,7 +44,7 @@ impl Session {
         } else {
             baseline.instances.iter().map(|instance| &instance.config).collect()
         };
-        // What has no value here has none anywhere: better said now than after the last candidate.
+        // An objective without a value for the baseline has none for any candidate, so report that now.
         self.criteria.costs(&configurations, &results, Some(metric))?;
         if let Some(test) = &mut self.test {
             test.note_noise(results[0].measured());
@@ -59,7 +59,7 @@ impl Session {
         Ok(())
     }
 
-    /// The baseline of the session that is resumed, with the metric of this one.
+    /// The baseline of the resumed session, with this session's metric.
     fn earlier_baseline(&self) -> Result<Option<Baseline>, SessionError> {
         let earlier = if self.settings.resume { self.records.results.read::<Baseline>(FILE)? } else { None };
         let Some(earlier) = earlier else { return Ok(None) };
@@ -94,7 +94,7 @@ impl Session {
                 None => {
                     let reason = failure::in_short(&spokesman(&of_original));
                     self.remark(&format!(
-                        "speedups are over the first pipeline: the application's own code is no baseline ({reason})"
+                        "speedups are over the first pipeline, because the application's own code cannot be the baseline ({reason})"
                     ));
                 }
             }
@@ -128,7 +128,7 @@ impl Session {
         }
     }
 
-    /// Says if the first pipeline does not come to what the application runs.
+    /// Remarks if the first pipeline's speed differs from that of the application's own code.
     fn compare(
         &mut self,
         (original, of_original): (&[Configuration], &[ReplayResult]),
@@ -151,7 +151,7 @@ impl Session {
             None if result.status == ReplayStatus::InternalError => {
                 Some(format!("could not be tried: {}", failure::in_full(&result)))
             }
-            None => Some("does not verify, where the application's own code does".into()),
+            None => Some("does not verify, although the application's own code does".into()),
         };
         if let Some(sentence) = sentence {
             self.remark(&format!("{} of the recorded IR {sentence}", self.proposals.space().baseline().passes));
@@ -159,7 +159,7 @@ impl Session {
         Ok(())
     }
 
-    /// The metric of another visit.
+    /// The metric of one more visit.
     fn visit(&mut self, configurations: &[Configuration]) -> Result<Option<f64>, SessionError> {
         let runs = Runs { fresh: true, ..self.criteria.runs.clone() }.of_time();
         let results = self.evaluator.run(configurations.to_vec(), runs)?;
@@ -172,7 +172,7 @@ impl Session {
     }
 }
 
-/// Logarithms of times over the application's, run by run.
+/// Logarithms of the ratios of times to the application's, run by run.
 fn ratios(application: &[u64], times: &[u64]) -> Vec<f64> {
     application.iter().zip(times).map(|(application, time)| (*time as f64 / *application as f64).ln()).collect()
 }
@@ -181,7 +181,7 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// A pipeline's time over the application's, of the logarithms of several such ratios.
+/// The ratio of a pipeline's time to the application's, from the logarithms of several such ratios.
 fn difference(ratios: &[f64]) -> Option<Interval> {
     statistics::mean(ratios, CONFIDENCE).map(Interval::exp)
 }
@@ -190,8 +190,8 @@ fn is_about(one: f64, other: f64) -> bool {
     (one - other).abs() <= NEAR
 }
 
-/// What there is to say of a pipeline that takes so much of the application's time; `None` if it is not far from it.
-/// Whatever it lacks is no gain of tuning.
+/// A remark on a pipeline with this ratio of times; `None` if the ratio is close to 1. Tells the user that making up
+/// for a slower pipeline is not a gain of tuning.
 fn told(ratio: Interval) -> Option<String> {
     if is_about(1.0, ratio.estimate) {
         return None;

@@ -1,4 +1,4 @@
-//! The choice of the best: finalists are confirmed, and verified on every instance that the user names.
+//! Chooses the best: confirms finalists, and verifies them on every instance that the user names.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,8 @@ use crate::results::Trial;
 use crate::server::Runs;
 
 impl Session {
-    /// The fastest that also verifies on the instances of `--verify-all`, once the finalists were measured again.
+    /// The fastest candidate that also verifies on the instances of `--verify-all`, after the finalists were measured
+    /// again.
     pub(super) fn choose(&mut self) -> Result<Best, SessionError> {
         self.look_again()?;
         let mut elsewhere = match self.verified_on.is_empty() || self.standings.is_empty() {
@@ -25,18 +26,18 @@ impl Session {
         let mut verified = BTreeSet::new();
         let mut proof = Proof::default();
         while let Some(finalists) = self.finalists() {
-            // Only what verifies everywhere takes part.
+            // Only candidates that verify on all instances take part.
             let next = elsewhere
                 .as_mut()
                 .and_then(|others| Some((others, finalists.iter().find(|it| !verified.contains(&it.trial))?)));
             let Some((others, trial)) = next else {
-                // The next ones take the places of those that are refuted.
+                // The next candidates replace those that were refuted.
                 if !self.are_proven(&mut proof, &finalists)? {
                     continue;
                 }
                 let untested = self.standings.summary.untested.len();
                 self.standings.summary.confirmation = self.confirm(&finalists)?;
-                // Nothing is known of those that could not be measured; the next ones take their places.
+                // The next candidates replace those that could not be measured.
                 if self.standings.summary.untested.len() == untested {
                     break;
                 }
@@ -61,10 +62,10 @@ impl Session {
         Ok(self.judged(best))
     }
 
-    /// The best, with a verdict on it in the summary.
+    /// The best, with a verdict in the summary.
     fn judged(&mut self, best: Best) -> Best {
         let best = match best {
-            // They verified, and are slower.
+            // Candidates verified, but they are slower.
             Best::Nothing if !self.standings.ranked(self.proposals.space()).is_empty() => Best::Recorded,
             best => best,
         };
@@ -80,22 +81,23 @@ impl Session {
         }
         let untested = summary.untested.len();
         if untested > 0 {
-            // One of them may be faster than what was recorded.
-            summary.verdict = format!("there is no best: {} could not be measured again", candidates(untested));
+            // One of the untested candidates may be faster than the recorded configuration.
+            summary.verdict =
+                format!("no best was found, because {} could not be measured again", candidates(untested));
             return Best::Nothing;
         }
         let before = std::mem::take(&mut summary.verdict);
         let unconfirmed = || match summary.refuted.len() {
-            0 => "nothing was confirmed to be faster".into(),
-            refuted => format!("nothing was confirmed to be faster: {} did not verify again", candidates(refuted)),
+            0 => "no candidate was confirmed to be faster".into(),
+            refuted => format!("no candidate was confirmed to be faster: {} did not verify again", candidates(refuted)),
         };
         let verdict = if before.is_empty() { unconfirmed() } else { before };
         summary.verdict = format!("{verdict}; the recorded configuration is the best");
         best
     }
 
-    /// Trials that may leave the session as its best, the best first: those that were confirmed, or everything that
-    /// verified if the session confirms nothing.
+    /// Trials that may become the session's best, best first: the confirmed ones, or every verified trial if the
+    /// session confirms nothing.
     pub(super) fn eligible(&self) -> Vec<Trial> {
         if self.confirms() { self.standings.winners() } else { self.standings.ranked(self.proposals.space()) }
     }

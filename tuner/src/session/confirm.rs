@@ -1,6 +1,6 @@
-//! Confirmation: the best few are measured again before one of them is reported.
+//! Confirmation: measures the best few again before one of them is reported.
 //!
-//! They take turns with the baseline, which is measured again with them.
+//! Finalists take turns with the baseline, which is measured again with them.
 
 use std::time::Instant;
 
@@ -16,28 +16,28 @@ use crate::results::{InstanceTrial, Trial};
 use crate::sequential::{LONG, SequentialTest};
 use crate::server::Runs;
 
-/// Measured runs of each configuration in a round, and runs before them.
+/// Measured runs of each configuration in a round, and warm-up runs before them.
 const RUNS: (u32, u32) = (5, 1);
-/// The same of kernels that take long: the rounds are what is compared, however many runs they have. The warm-up is
-/// left out if the session has seen that first runs are as fast as others.
+/// The same for kernels that take long, as the comparison is between rounds, not runs. There is no warm-up if the
+/// session has seen that first runs are as fast as later ones.
 const LONG_RUNS: (u32, u32) = (1, 1);
 const WARM_RUNS: (u32, u32) = (1, 0);
-/// Rounds of theirs after which the data are looked at first: a great difference is seen then, and a round costs much.
+/// Rounds of long kernels before the first look at the data: three rounds show a great difference, and a round is
+/// expensive.
 const LONG_LOOK: usize = 3;
 
-/// When finalists are run for their times.
+/// When finalists are measured again; the end of a sentence.
 pub(super) const AGAIN: &str = "when it was measured again";
 
 impl Session {
-    /// Whether winners of this session have to be confirmed. Rounds of times confirm winners by time only, and
-    /// `--finalists 0` asks for none.
+    /// Whether this session confirms its winners. Rounds can only confirm times, and `--finalists 0` turns confirmation
+    /// off.
     pub(super) fn confirms(&self) -> bool {
         let by_time = !self.evaluator.is_simulated() && self.criteria.objectives.is_time();
         self.settings.confirmation.finalists > 0 && by_time
     }
 
-    /// The best candidates, as many as are measured again. `None` if nothing is to be confirmed, or nothing is there to
-    /// compare.
+    /// The candidates to measure again; `None` if the session confirms nothing or has no candidates.
     pub(super) fn finalists(&self) -> Option<Vec<Trial>> {
         let most = self.settings.confirmation.finalists;
         let ended = self.stop == Stop::Failure || self.is_baseline_only();
@@ -48,8 +48,8 @@ impl Session {
         self.standings.baseline.as_ref().map(|_| self.standings.finalists(&ranked, most))
     }
 
-    /// Compares the finalists with the baseline anew. Who does not verify in a round is refuted at once, whatever ends
-    /// the rounds.
+    /// Compares the finalists with the baseline. Refutes a finalist as soon as it does not verify in a round, even if
+    /// the rounds then end early.
     pub(super) fn confirm(&mut self, finalists: &[Trial]) -> Result<Option<Confirmation>, SessionError> {
         let Some(baseline) = self.standings.baseline.clone() else { return Ok(None) };
         let configurations: Vec<Configuration> = finalists.iter().map(|trial| trial.config.clone()).collect();
@@ -57,7 +57,7 @@ impl Session {
         let end = Instant::now() + self.settings.confirmation.time;
         let mut settings =
             RoundSettings { end: Some(end), seed: self.settings.search.seed, ..RoundSettings::default() };
-        // Times of two devices, even of one kind, do not compare as well as those of one.
+        // Times from two devices compare less well than times from one, even if the devices are of one kind.
         let device = self.evaluator.greeting().devices.first().copied();
         let fastest = finalists.iter().filter_map(|trial| trial.metric).fold(self.standings.baseline_metric, f64::min);
         let is_long = fastest >= LONG as f64;
@@ -76,7 +76,8 @@ impl Session {
             let mut found = Vec::new();
             for configuration in order {
                 let finalist = finalists.iter().find(|trial| trial.config == **configuration);
-                // What was replayed, whatever a space makes of its point another time.
+                // The configurations that were replayed: a Python space may ground the same point differently another
+                // time.
                 let of_instances = match finalist {
                     None => of_instances(&baseline.config, &baseline.instances),
                     Some(trial) => of_instances(&trial.config, &trial.instances),
@@ -103,7 +104,7 @@ impl Session {
         Ok(Some(confirmation))
     }
 
-    /// Refutes a trial that did not verify later; `when` says in which runs.
+    /// Refutes a trial that failed a later verification; `when` says in which runs.
     pub(super) fn refute_again(
         &mut self,
         trial: u64,
@@ -117,20 +118,20 @@ impl Session {
             return;
         }
         let reason = failure::in_short(&result);
-        self.refute(trial, format!("it verified, and did not {when}: {reason}"));
-        // Other sessions are not to take it for verified.
+        self.refute(trial, format!("it verified at first, but not {when}: {reason}"));
+        // Otherwise other sessions would take it for verified.
         self.records.forget(configurations, results);
     }
 
-    /// A trial that verified is none, and the user is told.
+    /// Refutes a trial that verified before, and tells the user.
     pub(super) fn refute(&mut self, trial: u64, reason: String) {
         self.tell(trial, &reason);
         self.standings.refute(trial, reason, false);
     }
 
-    /// A trial that verified cannot be measured again here: it wins nothing in this session, and may in the next.
+    /// Marks a trial that could not be measured again. It cannot win in this session, but may in the next.
     pub(super) fn leave_untested(&mut self, trial: u64, reason: String) {
-        let sentence = format!("it verified, and could not be measured again: {reason}");
+        let sentence = format!("it verified, but could not be measured again: {reason}");
         if !self.standings.summary.untested.contains(&trial) {
             self.tell(trial, &sentence);
         }

@@ -1,4 +1,4 @@
-//! The measures of a candidate: its metric and its objectives, over all instances that are tuned for.
+//! Computes a candidate's metric and objectives, over all instances that are tuned for.
 
 use mneme_core::configuration::Configuration;
 use mneme_core::result::ReplayResult;
@@ -9,12 +9,12 @@ use crate::objective::{Measurement, ObjectiveError, Objectives};
 use crate::results::{Baseline, InstanceTrial, Trial};
 use crate::server::Runs;
 
-/// What candidates are measured by.
+/// How candidates are measured and judged.
 pub struct Criteria {
     pub instances: Vec<TunedInstance>,
     pub objectives: Objectives,
     pub metric: Metric,
-    /// Of each candidate.
+    /// Runs of each candidate.
     pub runs: Runs,
 }
 
@@ -23,13 +23,13 @@ impl Criteria {
         self.instances.iter().map(|instance| instance.weight).sum()
     }
 
-    /// Whether all instances have a result that verified.
+    /// Whether every instance has a verified result.
     fn all_verified(&self, results: &[ReplayResult]) -> bool {
         results.len() >= self.instances.len() && results.iter().all(|result| result.verified)
     }
 
-    /// The session's metric, ns: over all instances, each weighing as often as it was launched; `None` unless all
-    /// verified.
+    /// The session's metric in ns, averaged over the instances and weighted by their numbers of launches; `None` unless
+    /// all verified.
     pub fn condense(&self, results: &[ReplayResult]) -> Option<f64> {
         if results.len() < self.instances.len() {
             return None;
@@ -41,7 +41,7 @@ impl Criteria {
         Some(sum / self.weights())
     }
 
-    /// The objectives, of which smaller is better: over all instances, each weighing as often as it was launched. Empty
+    /// The objectives (smaller is better), averaged over the instances and weighted by their numbers of launches. Empty
     /// unless all verified.
     pub fn costs(
         &self,
@@ -63,7 +63,7 @@ impl Criteria {
         Ok(sums)
     }
 
-    /// Times of each run over all instances, weighted; `None` unless all verified.
+    /// The time of each run, as the weighted mean of all instances; `None` unless all verified.
     pub fn times(&self, results: &[ReplayResult]) -> Option<Vec<u64>> {
         if !self.all_verified(results) {
             return None;
@@ -80,13 +80,13 @@ impl Criteria {
         Some((0..runs).map(|run| of(run).round() as u64).collect())
     }
 
-    /// Fills in what a trial's results come to, beside a baseline's metric; an objective without a value is an error
-    /// that leaves the trial without objectives.
+    /// Fills in the metric, speedup and objectives of a trial. If an objective has no value, returns the error and
+    /// leaves the objectives empty.
     pub fn judge(&self, trial: &mut Trial, results: &[ReplayResult], baseline: f64) -> Result<(), ObjectiveError> {
         let first = results.iter().find_map(first_run).filter(|_| self.all_verified(results));
         let first = first.map(|first| [ReplayResult { warmup: 0, ..first.clone() }]);
         trial.stopped = trial.stopped.or(first.as_ref().and_then(|first| self.metric.of(first[0].measured())));
-        // The search learns from what one that was given up took at first, which is no measurement.
+        // For a trial that was given up, the search learns from the first run, which is not a measurement.
         let results = first.as_ref().map_or(results, |first| first);
         trial.metric = self.condense(results).filter(|_| trial.stopped.is_none());
         trial.speedup = trial.metric.map(|metric| baseline / metric);
@@ -100,7 +100,7 @@ impl Criteria {
         Ok(())
     }
 
-    /// What is told of each instance, where there are several.
+    /// The results by instance; empty if there is only one.
     pub fn by_instance(&self, configurations: &[Configuration], results: &[ReplayResult]) -> Vec<InstanceTrial> {
         if self.instances.len() == 1 {
             return Vec::new();
@@ -121,7 +121,7 @@ impl Criteria {
     }
 }
 
-/// The result that speaks for a candidate: of the first instance that did not verify, else of the first.
+/// The result that represents a candidate: of the first instance that did not verify, else of the first instance.
 pub fn spokesman(results: &[ReplayResult]) -> ReplayResult {
     results.iter().find(|result| !result.verified).or(results.first()).cloned().unwrap_or_default()
 }

@@ -1,41 +1,41 @@
-//! Trials that were measured while the device was disturbed, as references around them and clocks tell.
+//! Finds trials that were measured while the device was disturbed, from the references around them and from clocks.
 //!
-//! The usual state of the device is the one that most references show (the median of their times), which need not be
-//! that of the baseline: clocks may have risen, or fallen for good, since then. A trial was disturbed where a reference
-//! right before or after it was off, or where the clocks were low for a reason that neither the baseline nor most
-//! trials had. It is measured again, once, when a reference shows the usual state.
+//! The usual state of the device is the median of the references' times. It can differ from the baseline's: clocks may
+//! have risen, or fallen for good, since then. A trial was disturbed if a reference right before or after it was off,
+//! or if clocks were low for a reason that neither the baseline nor most trials had. Such a trial is measured again,
+//! once, as soon as a reference shows the usual state.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-/// A trial as it was measured.
+/// The conditions under which a trial was measured.
 #[derive(Clone, Debug)]
 pub struct TrialConditions {
-    /// Its number in the results.
+    /// Number in the results.
     pub trial: u64,
-    /// Whether it ran on the device on which references do.
+    /// Whether the trial ran on the device of the references.
     pub is_watched: bool,
-    /// Why clocks were low.
+    /// Reasons for low clocks.
     pub throttled: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
 struct Measured {
     conditions: TrialConditions,
-    /// References before it.
+    /// Number of references before it.
     before: usize,
     is_repeat: bool,
 }
 
-/// What references and clocks tell of a session's trials.
+/// Evidence of disturbances, from references and clocks.
 #[derive(Clone, Debug, Default)]
 pub struct Disturbances {
-    /// Runs of the baseline, each of which counts as a reference that was not off.
+    /// Runs of the baseline, each of which counts as a reference without a change.
     runs: usize,
-    /// Why clocks were low when the baseline was measured.
+    /// Reasons for low clocks during the baseline.
     throttled: Vec<String>,
-    /// Times of references, relative to the baseline's, less one.
+    /// Changes of references: time relative to the baseline's, minus one.
     changes: Vec<f64>,
-    /// By how much they differ where nothing is off.
+    /// Largest change that noise explains.
     noise: f64,
     trials: Vec<Measured>,
     /// Trials that are to be measured again.
@@ -43,12 +43,12 @@ pub struct Disturbances {
 }
 
 impl Disturbances {
-    /// The baseline was measured in so many runs, while the clocks were low for these reasons.
+    /// Starts from a baseline with this number of runs and these reasons for low clocks.
     pub fn of_baseline(runs: usize, throttled: Vec<String>) -> Self {
         Self { runs, throttled, ..Self::default() }
     }
 
-    /// A trial was measured; `is_repeat` where that was not the first time.
+    /// Notes a trial. `is_repeat` says that it was measured before.
     pub fn measured(&mut self, conditions: TrialConditions, is_repeat: bool) {
         let measured = Measured { conditions, before: self.changes.len(), is_repeat };
         match self.trials.iter_mut().find(|it| it.conditions.trial == measured.conditions.trial) {
@@ -57,7 +57,7 @@ impl Disturbances {
         }
     }
 
-    /// A reference was off by so much, where noise is less than `noise`.
+    /// Notes a reference with this change; changes up to `noise` are noise.
     pub fn refer(&mut self, change: f64, noise: f64) {
         self.changes.push(change);
         self.noise = noise;
@@ -68,23 +68,23 @@ impl Disturbances {
         }
     }
 
-    /// The next trial that is to be measured again.
+    /// The next trial to measure again.
     pub fn next(&mut self) -> Option<u64> {
         self.due.pop_front()
     }
 
-    /// Whether trials were measured since the last reference; never before the first one.
+    /// Whether trials were measured since the last reference. Always false before the first reference.
     pub fn are_open(&self) -> bool {
         let last = self.changes.len();
         last > 0 && self.trials.iter().any(|it| it.before == last)
     }
 
-    /// Trials whose measurement is in doubt.
+    /// Number of trials whose measurement is in doubt.
     pub fn count(&self) -> usize {
         self.disturbed().len()
     }
 
-    /// The change of the usual state: the median; of the two in the middle the one that is nearer to the baseline.
+    /// The usual change: the median, and of two middle values the one nearer to the baseline.
     fn usual(&self) -> f64 {
         let mut all = self.changes.clone();
         all.resize(all.len() + self.runs.max(1), 0.0);
@@ -106,7 +106,7 @@ impl Disturbances {
         self.trials.iter().filter(was_disturbed).collect()
     }
 
-    /// Why clocks were low when few trials were measured, and the baseline was not.
+    /// Reasons for low clocks that apply to fewer than half of the trials and not to the baseline.
     fn unusual_reasons(&self) -> HashSet<&str> {
         let mut counts: HashMap<&str, usize> = HashMap::new();
         for reason in self.trials.iter().flat_map(|it| &it.conditions.throttled) {
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn what_was_measured_beside_a_reference_that_is_off_is_measured_again_when_that_is_over() {
         let mut disturbances = Disturbances::of_baseline(3, Vec::new());
-        // One period each: quiet, ends off, off at both ends, begins off, quiet.
+        // Five periods: quiet, disturbed at the end, at both ends, at the start, quiet.
         for (id, change) in [0.001, 0.2, 0.15, -0.004].into_iter().enumerate() {
             disturbances.measured(trial(id as u64), false);
             disturbances.refer(change, NOISE);
@@ -172,7 +172,7 @@ mod tests {
         disturbances.measured(trial(4), false);
         disturbances.refer(-0.1, NOISE);
         assert_eq!(disturbances.count(), 0);
-        // One that is not over leaves what it has spoilt.
+        // A disturbance that is not over leaves its trials in doubt.
         disturbances.measured(trial(5), false);
         disturbances.refer(0.0, NOISE);
         assert_eq!((due(&mut disturbances), disturbances.count()), (vec![], 1));

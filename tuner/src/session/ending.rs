@@ -1,4 +1,4 @@
-//! The end of a session: the files that it leaves, whatever ended it.
+//! The end of a session: writes its files and summary, even if the session failed.
 
 use std::path::Path;
 
@@ -14,8 +14,8 @@ use crate::winner;
 use crate::{kept, report};
 
 impl Session {
-    /// Writes what the session found, whatever ended it. What cannot be written keeps nothing else from being written
-    /// and told.
+    /// Writes the findings of the session, however it ended. A file that cannot be written does not stop the others,
+    /// nor the report to the user.
     pub(super) fn finish(mut self, outcome: Result<(), SessionError>) -> Result<Finished, SessionError> {
         self.progress.finish();
         let (outcome, best) = match outcome.and_then(|()| self.choose()) {
@@ -46,8 +46,8 @@ impl Session {
         Ok(Finished { status, summary: self.standings.summary, tuned })
     }
 
-    /// Leaves the folder to the session before if that has the better winner; what is told from here on names the folder
-    /// in which this session is.
+    /// Gives the folder back to the earlier session if that has the better winner. Later messages name the folder that
+    /// holds this session.
     fn give_way_to_better(&mut self) -> Result<(), SessionError> {
         let results = &mut self.records.results;
         let Some(aside) = results.aside().map(Path::to_owned) else { return Ok(()) };
@@ -67,7 +67,7 @@ impl Session {
             self.standings.summary.pareto_front = front.iter().map(|trial| trial.trial).collect();
             json!({"objectives": self.criteria.objectives.names(), "trials": front})
         });
-        // A session that could not go on, or try what there is, leaves it as it was.
+        // A session that failed, or could not try its candidates, leaves earlier results in place.
         let is_told = complete && !self.standings.is_untold(best);
         let is_new = matches!(best, Best::Candidate(_)) || !self.records.has_winner();
         let replaces = is_told || (is_new && !matches!(best, Best::Nothing));
@@ -86,8 +86,8 @@ impl Session {
         }
     }
 
-    /// The best of a session that did not come to its end. Nothing was confirmed, so it is what was recorded if winners
-    /// have to be.
+    /// The best of a session that ended early. Nothing was confirmed, so this is the recorded configuration if winners
+    /// have to be confirmed.
     fn unconfirmed(&self) -> Best {
         match self.standings.first_of(self.standings.ranked(self.proposals.space())) {
             Best::Candidate(_) if self.confirms() => Best::Recorded,
@@ -97,20 +97,20 @@ impl Session {
 
     fn report_failure(&mut self, error: &SessionError, best: &Best) {
         self.records.log(&error.to_string());
-        // One sentence is enough where the folder of results takes or gives nothing any more.
+        // If the results folder fails, one message is enough.
         let is_said = error.is_unwritten() || matches!(error, SessionError::Results(_));
         if let Some(unwritten) = self.records.unwritten().filter(|_| !is_said) {
             mneme_core::remark!("mneme-tune: {unwritten}");
         }
         let goes_on = error.is_unwritten() || matches!(error, SessionError::Interrupted(_));
         if error.is_unwritten() && !matches!(best, Best::Nothing) {
-            // Nothing else may have it.
+            // The user gets the best on the terminal, since no file may hold it.
             self.announce(best);
         }
         if goes_on {
             let folder = winner::quoted(&self.records.results.folder().display().to_string());
             mneme_core::remark!(
-                "Results so far are in {folder}; to go on:\n  mneme tune --resume --results-dir {folder}"
+                "Results so far are in {folder}; to continue:\n  mneme tune --resume --results-dir {folder}"
             );
         }
     }
@@ -150,8 +150,8 @@ impl Session {
     }
 }
 
-/// What `best.json` has: the line of the best with its confirmed figures, or what was recorded as if it were one,
-/// without the number of a trial.
+/// The content of `best.json`: the best trial with its confirmed figures, or the baseline in the same form without a
+/// trial number.
 fn best_line(best: &Best, standings: &Standings) -> Option<Value> {
     match (best, &standings.baseline) {
         (Best::Candidate(best), _) => {

@@ -1,4 +1,4 @@
-//! Errors that end a session early, and the exit statuses that go with them.
+//! Errors that end a session early, and their exit statuses.
 
 use mneme_core::exit;
 use mneme_core::files::trust;
@@ -17,20 +17,20 @@ pub enum SessionError {
     Results(#[from] ResultsError),
     #[error(transparent)]
     Server(ServerError),
-    /// The results folder has everything that was found.
+    /// The results folder has everything that was measured.
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
     #[error(transparent)]
     Bridge(#[from] BridgeError),
     #[error(transparent)]
     Cache(#[from] CacheError),
-    #[error("the baseline failed, so that nothing can be compared with it: {0}")]
+    #[error("the baseline failed, so there is no time to compare candidates with: {0}")]
     Baseline(String),
-    /// Memory was as recorded, which shows too little to judge candidates by.
-    #[error("{0}; --accept-unproven tunes it all the same")]
+    /// Memory did not change enough in the recorded launch to judge candidates.
+    #[error("{0}; to tune it anyway, pass --accept-unproven")]
     Unproven(String),
-    /// Something of Mneme's was missing, or broke.
-    #[error("the baseline could not be tried, so that nothing can be compared with it: {0}")]
+    /// A part of Mneme is missing or broken.
+    #[error("the baseline could not be tried, so there is no time to compare candidates with: {0}")]
     BaselineUntried(String),
     #[error(transparent)]
     Objective(#[from] ObjectiveError),
@@ -49,8 +49,8 @@ impl From<ServerError> for SessionError {
 }
 
 impl SessionError {
-    /// Whether results could not be written, on a disk that is full for one: what was written before stands, and a
-    /// session can go on.
+    /// Whether results could not be written, for example on a full disk. Earlier results stay, and the session can be
+    /// resumed.
     pub fn is_unwritten(&self) -> bool {
         matches!(self, Self::Results(ResultsError::Write { .. }) | Self::Server(ServerError::Log { .. }))
     }

@@ -1,6 +1,6 @@
-//! Compares first runs in freshly loaded modules with later ones.
+//! Compares first runs in freshly loaded modules with later runs.
 //!
-//! Code that keeps results from one launch to the next is slow at first.
+//! Code that reuses results of earlier launches is slow in its first run.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use mneme_core::result::ReplayResult;
 use crate::confirm::FirstRunGap;
 use crate::statistics::median;
 
-/// Modules that have to be loaded before anything is said.
+/// Number of loaded modules below which there is no verdict.
 const LEAST: usize = 5;
-/// First runs of other code differ by less than this: cold caches, pages that are touched for the first time.
+/// The largest ratio of first to later runs in honest code, which has cold caches and touches pages for the first time.
 const GAP: f64 = 1.5;
 
-/// Times of first runs over the medians of later ones, by trial; the baseline has no number.
+/// Ratios of first runs to the median of later runs, by trial. The baseline's key is `None`.
 #[derive(Debug, Default)]
 pub struct FirstRuns(BTreeMap<Option<u64>, Vec<f64>>);
 
@@ -28,7 +28,7 @@ impl FirstRuns {
         }
     }
 
-    /// The gap of a trial, if there is one: its first runs are slower three times in four, and the baseline's are not.
+    /// The gap of a trial, if three in four of its first runs are slower and the baseline's are not.
     pub fn gap(&self, trial: u64) -> Option<FirstRunGap> {
         let (own, baseline) = (self.0.get(&Some(trial))?, self.0.get(&None)?);
         if own.len().min(baseline.len()) < LEAST {
@@ -56,7 +56,7 @@ mod tests {
             runs.note(None, &result(1300, 1000));
             runs.note(Some(1), &result(1400, 1000));
             runs.note(Some(2), &result(4000, 100));
-            // Disturbed now and then.
+            // Two rounds are disturbed.
             runs.note(Some(3), &result(if round < 2 { 5000 } else { 1000 }, 1000));
             runs.note(Some(4), &ReplayResult { exec_time: vec![4000, 100], ..ReplayResult::default() });
         }

@@ -1,9 +1,10 @@
-//! Further looks at the best candidates, before some of them become finalists.
+//! Looks: further visits of the best candidates, before some of them become finalists.
 //!
-//! Runs of one visit have in common what the machine does at that time, so that more runs do not make up for a bad
-//! moment. A candidate that is among the best, or may be if it was disturbed, is therefore visited again later, when
-//! all others had their turn. How much visits of one candidate differ is estimated from all visits together: on a quiet
-//! device a few looks show that the order stands, and on a busy one every candidate may be looked at several times.
+//! Runs of one visit share the machine's state at that time, so more runs do not make up for a bad moment. The session
+//! therefore visits candidates again later, after all others had their turn: those that are among the best, and those
+//! that may be if a disturbance slowed them down. It estimates the spread between visits of one candidate from all
+//! visits together. On a quiet device a few looks show that the order stands; on a busy one, every candidate may be
+//! visited several times.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -21,21 +22,22 @@ use crate::results::Trial;
 use crate::sequential::LONG;
 use crate::server::Runs;
 
-/// Measured runs of a visit, and runs before them.
+/// Measured runs of a visit, and warm-up runs before them.
 const RUNS: (u32, u32) = (3, 1);
-/// Candidates of the second pass, at most; the first one, of twice as many as there are finalists, shows by how much
-/// visits differ. Each later pass has this part of the candidates of the one before.
+/// Limit on candidates of the second pass. The first pass has twice as many candidates as there are finalists, and
+/// shows the spread between visits. Each later pass keeps the share `KEPT` of the previous one.
 const WIDEST: usize = 128;
 const KEPT: f64 = 0.7;
-/// Probability that a candidate as fast as the last finalist is not looked at again.
+/// Probability that a candidate as fast as the last finalist gets no further look.
 const ERROR: f64 = 0.05;
-/// A candidate is not worth a look that is faster than the last finalist by less than this.
+/// A candidate must be faster than the last finalist by this share to be worth a look.
 const GAIN: f64 = 0.03;
-/// A session spends one part in so many on looks; a short one twice as long as it took before.
+/// A session spends 1/`SHARE` of its time on looks. A short session spends up to twice its time so far, at most
+/// `SHORT`.
 const SHARE: u32 = 4;
 const SHORT: Duration = Duration::from_secs(10);
 
-/// What the visits of candidates came to.
+/// The results of visits.
 #[derive(Clone, Debug, Default)]
 pub struct Looks {
     /// Logarithms of metrics, by trial.
@@ -50,12 +52,12 @@ impl Looks {
         self.visits.entry(trial).or_default().push(metric.ln());
     }
 
-    /// The logarithm of a trial's metric over all visits; `None` if it was not considered.
+    /// The mean logarithm of a trial's metric over all visits; `None` if the trial is not a candidate.
     pub fn estimate(&self, trial: u64) -> Option<f64> {
         self.visits.get(&trial).map(|visits| mean(visits))
     }
 
-    /// By how much visits of one candidate differ, times the quantile that makes up for an estimate of few.
+    /// The spread between visits of one candidate, times the quantile of Student's t for the number of visits.
     fn noise(&self) -> Option<f64> {
         let squares = |visits: &Vec<f64>| visits.iter().map(|visit| (visit - mean(visits)).powi(2)).sum::<f64>();
         let degrees: usize = self.visits.values().map(|visits| visits.len() - 1).sum();
@@ -65,14 +67,14 @@ impl Looks {
         )
     }
 
-    /// The trials of the next pass: the last of `finalists` is what others are compared with.
+    /// The trials of the next pass. They are compared with the last of `finalists`.
     fn next(&mut self, finalists: usize) -> Vec<u64> {
         let mut ranked: Vec<(u64, f64, usize)> =
             self.visits.iter().map(|(trial, visits)| (*trial, mean(visits), visits.len())).collect();
         ranked.sort_by(|one, other| one.1.total_cmp(&other.1));
         let widest = ranked.len().min(WIDEST) as f64 * KEPT.powi(self.passes - 1);
         let limit = if self.passes == 0 { 2 * finalists } else { widest as usize };
-        // Without others there is nobody to lose.
+        // If all candidates become finalists, looks cannot change the choice.
         if finalists == 0 || limit <= finalists || ranked.len() <= finalists {
             return Vec::new();
         }
@@ -84,7 +86,7 @@ impl Looks {
         let may_be_better =
             |estimate: f64, visits: usize| noise.is_none_or(|noise| estimate - noise / (visits as f64).sqrt() < bound);
         let others: Vec<u64> = others.iter().filter(|it| may_be_better(it.1, it.2)).map(|it| it.0).collect();
-        // One visit may have been a lucky one.
+        // A finalist with a single visit may have been lucky.
         let best = best.iter().filter(|(.., visits)| *visits < 2 || !others.is_empty());
         best.map(|(trial, ..)| *trial).chain(others.iter().copied()).collect()
     }
@@ -95,7 +97,7 @@ fn mean(visits: &[f64]) -> f64 {
 }
 
 impl Session {
-    /// Visits candidates again until it is clear which are the best, or the time for it is up.
+    /// Visits candidates again until the best ones are clear or the time for looks is up.
     pub(super) fn look_again(&mut self) -> Result<(), SessionError> {
         let most = self.settings.confirmation.finalists;
         for trial in self.candidates() {
@@ -107,7 +109,7 @@ impl Session {
         self.progress.pause();
         loop {
             let mut next = self.standings.looks.next(most);
-            // Neighbours in time share what disturbs them, and are to be others each time.
+            // Consecutive visits share disturbances, so the order changes with every pass.
             next.shuffle(&mut rng);
             if next.is_empty() {
                 return Ok(());
@@ -121,14 +123,14 @@ impl Session {
         }
     }
 
-    /// Candidates of different code or launch, where times decide and the user leaves the number of runs to the
-    /// session. Disturbances are short beside a run of a kernel that takes long.
+    /// Candidates with different code or launch, if times decide and the user leaves the number of runs to the session.
+    /// Empty for long kernels: a run averages over short disturbances.
     fn candidates(&self) -> Vec<Trial> {
         if self.stop != Stop::Complete || self.settings.replay.runs != RunsKind::Needed || self.finalists().is_none() {
             return Vec::new();
         }
         let candidates = self.standings.finalists(&self.standings.ranked(self.proposals.space()), usize::MAX);
-        // The fastest tells: on a busy machine a run of any kernel may take long.
+        // The fastest one decides whether kernels are long: on a busy machine, any kernel may take long once.
         let fastest = candidates.iter().filter_map(|it| it.metric).fold(self.standings.baseline_metric, f64::min);
         if fastest >= LONG as f64 { Vec::new() } else { candidates }
     }
@@ -163,8 +165,8 @@ mod tests {
     use super::*;
     use rand::RngExt;
 
-    /// A session of 100 candidates, of which number 49 takes two thirds of the others' time: its finalists, and the
-    /// looks that it took. `slower` is by how much the next visit is.
+    /// Simulates a session of 100 candidates, of which number 49 takes two thirds of the others' time. Returns its
+    /// finalists and the number of looks. `slower` gives the slowdown of the next visit.
     fn finalists(rng: &mut ChaCha8Rng, mut slower: impl FnMut(&mut ChaCha8Rng) -> f64) -> (Vec<u64>, usize) {
         let mut looks = Looks::default();
         let time = |trial: u64| if trial == 49 { 2e6 } else { 3e6 };
@@ -189,7 +191,7 @@ mod tests {
         let mut rng = ChaCha8Rng::seed_from_u64(7);
         let mut found = 0;
         for _ in 0..100 {
-            // Others use the machine now and then; six visits in a row are about as slow.
+            // Other programs use the machine now and then; six consecutive visits see about the same load.
             let (mut visits, mut level) = (0, 1.0);
             let (best, _) = finalists(&mut rng, |rng| {
                 if visits % 6 == 0 {
@@ -200,7 +202,7 @@ mod tests {
             });
             found += usize::from(best.contains(&49));
         }
-        // Without looks it is one in four.
+        // Without looks, the session finds it in 25 of 100 cases.
         assert!(found >= 80, "{found} of 100");
     }
 

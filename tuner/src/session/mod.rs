@@ -1,12 +1,12 @@
-//! A tuning session: the baseline, then candidate after candidate, then the best.
+//! A tuning session: measures the baseline, then candidates, then picks the best.
 //!
-//! The session asks its search for candidates, has them replayed, and writes down what came of each before it asks
-//! again. All that it knows is in the results folder: a session that was killed is resumed from there.
+//! The session asks its search for candidates, replays them, and writes each result before it asks for the next. All of
+//! its state is in the results folder, so a killed session can be resumed from there.
 //!
-//! Its parts have one job each: `Criteria` measure, `Proposals` choose and ground candidates, `Standings` rank
-//! and count, `Records` last, `Progress` is seen. The session's own steps are modules in their order: `resume`,
-//! `baseline`, `trials` with `reference` and `repeats`, `choice` with `looks` and `confirm`, `ending` with
-//! `announcement`.
+//! Each part has one job: `Criteria` measure, `Proposals` choose candidates and turn them into configurations,
+//! `Standings` rank and count, `Records` write files, `Progress` shows the session to the user. The session's own steps
+//! are modules, in this order: `resume`, `baseline`, `trials` with `reference` and `repeats`, `choice` with `looks` and
+//! `confirm`, `ending` with `announcement`.
 
 mod announcement;
 mod bans;
@@ -61,10 +61,10 @@ use crate::sequential::{LONG, LONG_RUNS, SequentialTest};
 use crate::server::{Runs, ServerCommand};
 use crate::space::SearchSpace;
 
-/// What a session was told, in its results folder.
+/// The options of a session, in its results folder.
 pub const CONFIG: &str = "config.json";
 
-/// How it went.
+/// The outcome of a session, in its results folder.
 const SUMMARY: &str = "summary.json";
 
 /// A recorded instance and how to replay it.
@@ -72,35 +72,35 @@ const SUMMARY: &str = "summary.json";
 pub struct TunedInstance {
     /// Dynamic hash.
     pub id: String,
-    /// How often it was launched.
+    /// Number of recorded launches.
     pub weight: f64,
     pub command: ServerCommand,
 }
 
-/// What a session needs to know.
+/// The input of a session.
 pub struct Plan {
-    /// Mangled.
+    /// Mangled name.
     pub kernel: String,
-    /// What is tuned for; the search's space is the first one's.
+    /// The instances that the session tunes for. The search uses the space of the first one.
     pub instances: Vec<TunedInstance>,
     pub search: Search,
-    /// The spaces of the instances after the first: what a point means there.
+    /// The spaces of the instances after the first, which ground a point for those instances.
     pub further: Vec<Box<dyn SearchSpace>>,
-    /// Instances on which the best is verified before it is reported, with what a point means there.
+    /// Instances on which the best is verified before it is reported, each with the space that grounds its points.
     pub verified_on: Vec<(TunedInstance, Box<dyn SearchSpace>)>,
     /// Gives up candidates after their first runs.
     pub early_stop: Option<Box<dyn EarlyStop>>,
     pub objectives: Objectives,
-    /// The helper process, where Python has a part in the search.
+    /// The helper process, if the space or the sampler is in Python.
     pub bridge: Option<Bridge>,
     pub cache: Option<CachePlan>,
     pub settings: TuningSettings,
 }
 
-/// Why no more candidates are asked for.
+/// Why the session proposes no more candidates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Stop {
-    /// All that was asked for, or all that there is.
+    /// All requested trials are done, or the space is exhausted.
     Complete,
     Timeout,
     /// `--fail-fast`.
@@ -108,7 +108,7 @@ enum Stop {
 }
 
 struct Session {
-    /// Mangled.
+    /// Mangled name.
     kernel: String,
     settings: TuningSettings,
     criteria: Criteria,
@@ -120,37 +120,36 @@ struct Session {
     standings: Standings,
     progress: Progress,
     start: Instant,
-    /// By trial as the search counts them: the number in the results, and what is being replayed.
+    /// Numbers in the results for new trials.
     numbers: Numbers,
     in_flight: HashMap<u64, InFlight>,
-    /// Numbers in the results of trials, by trial as the search counts them.
+    /// Numbers in the results, by the search's trial number.
     numbered: HashMap<u64, u64>,
-    /// Those that have ended: trials as the search counts them, by their numbers in the results.
+    /// The search's numbers of trials that have ended, by their numbers in the results.
     ended: HashMap<u64, u64>,
     /// Trials that are being measured again.
     repeats: HashMap<u64, Trial>,
     stop: Stop,
     schedule: ReferenceSchedule,
     disturbances: Disturbances,
-    /// What builds and runs take.
+    /// Time that builds and runs take.
     pace: Pace,
-    /// Says how many runs a candidate needs, where that follows from its times.
+    /// Decides how many runs a candidate needs. Only set if times of one instance decide.
     test: Option<SequentialTest>,
 }
 
-/// What of a session is left when it is over.
+/// The outcome of a session that is over.
 #[derive(Clone, Debug)]
 pub struct Finished {
     pub status: i32,
     pub summary: SessionSummary,
-    /// For Proteus, if anything verified.
+    /// Winners for Proteus, if a candidate verified.
     pub tuned: Option<serde_json::Value>,
 }
 
-/// Runs a session on an evaluator of the plan's instances. `results` and `known` are what [`Results::open`] gives.
+/// Runs a session on an evaluator of the plan's instances. `results` and `known` come from [`Results::open`].
 ///
-/// # Errors
-/// What keeps it from its end; the results folder says how far it came.
+/// # Errors The session ends early. The results folder holds everything measured so far.
 pub fn run(
     plan: Plan,
     evaluator: Evaluator,
@@ -166,7 +165,7 @@ pub fn run(
     if is_new {
         session.declare()?;
     }
-    // A session that cannot go on leaves what there is as it was.
+    // If the session cannot continue, the files of the folder stay as they were.
     let outcome = session.measure_baseline().and_then(|()| session.declare());
     let outcome = outcome.and_then(|()| session.resume(known)).and_then(|()| session.evaluate());
     session.finish(outcome)
@@ -181,11 +180,12 @@ impl Session {
         let mut settings = plan.settings;
         resume::note_device(&mut settings, &results, evaluator.greeting(), known)?;
         let cache = plan.cache.as_ref().map(|cache| records::open_cache(cache, evaluator.greeting())).transpose()?;
-        // What is no time cannot be compared with one, nor can times of several instances, each of which has its own.
+        // The sequential test compares times, and times of one instance only: each instance has its own scale.
         let needed = settings.replay.runs == RunsKind::Needed;
         let stopping =
             needed.then_some(StoppingRule { long_ns: LONG, long_runs: LONG_RUNS, near: None, hopeless_ns: None });
-        // Runs are told to be near by events, as they end; a clock of the device's own is read after all of them.
+        // Only event times arrive while runs go on, as the stopping rule needs them. Other timers are read after the
+        // last run.
         let compares = instances.len() == 1 && objectives.is_time() && is_events(&evaluator.greeting().timer);
         let test = compares.then(|| SequentialTest::new(settings.replay.iterations, settings.confirmation.finalists));
         let runs = Runs {
@@ -229,7 +229,7 @@ impl Session {
         })
     }
 
-    /// Says in the folder what is wanted.
+    /// Writes the session's options and its space to the folder.
     fn declare(&self) -> Result<(), SessionError> {
         self.records.results.write(CONFIG, self.settings.written())?;
         Ok(self.records.results.write("search_space.json", &self.proposals.space().describe())?)

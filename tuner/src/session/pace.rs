@@ -1,11 +1,12 @@
-//! Build and run times of a session, from which the number of concurrent builds follows.
+//! Build and run times of a session, which determine the number of concurrent builds.
 
 use mneme_core::result::ReplayResult;
 
-/// Builds that take so long, seconds, are worth candidates that are chosen on less: short ones are hidden anyway.
+/// Seconds per build from which it pays to choose candidates with fewer outcomes known. Shorter builds are hidden
+/// anyway.
 const LARGE: f64 = 0.1;
 
-/// What candidates took so far.
+/// Totals of the candidates so far.
 #[derive(Clone, Debug, Default)]
 pub struct Pace {
     candidates: u32,
@@ -22,8 +23,9 @@ impl Pace {
         self.running += result.exec_time.iter().sum::<u64>() as f64 * 1e-9;
     }
 
-    /// Candidates that are to be under way beside the one that runs: as many as are built in the time of one build by
-    /// `builders`, or run in it. A search that knows little chooses no more than half as many as it knows.
+    /// Candidates to keep in flight besides the one that runs: as many as the `builders` finish, or the device runs,
+    /// during one build. Half the number of known candidates limits it, because a search that knows little chooses
+    /// badly.
     pub fn ahead(&self, builders: u32) -> usize {
         let count = f64::from(self.candidates.max(1));
         let (build, run) = (self.building / count, self.running / count);

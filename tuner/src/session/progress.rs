@@ -1,4 +1,4 @@
-//! The progress of a session as users see it: lines on standard output, remarks, and the live table.
+//! Shows the progress of a session: lines on standard output, remarks, and the live table.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use mneme_core::result::ReplayStatus;
 
 use crate::live::Live;
 
-/// What is shown while a session runs.
+/// The display of a running session.
 pub struct Progress {
     live: Live,
     lines: OutputLines,
@@ -16,7 +16,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// For so many trials, where that many are known of.
+    /// `total` is the number of trials, if known.
     pub fn new(total: Option<u64>, quiet: bool) -> Self {
         Self { live: Live::new(total, quiet), lines: OutputLines::default(), in_order: InOrder::default(), quiet }
     }
@@ -30,12 +30,12 @@ impl Progress {
         self.live.above(|| self.lines.say(line));
     }
 
-    /// Remarks on something, on standard error.
+    /// Prints a remark on standard error.
     pub fn remark(&self, sentence: &str) {
         self.live.above(|| mneme_core::remark!("mneme-tune: {sentence}"));
     }
 
-    /// Takes the table off the terminal for a moment, which what is printed next may take long to come to.
+    /// Takes the table off the terminal for now, because the next line may take long to come.
     pub fn pause(&self) {
         self.live.above(|| {});
     }
@@ -44,17 +44,17 @@ impl Progress {
         self.live.baseline(metric);
     }
 
-    /// Trials of the session before.
+    /// Counts trials of the resumed session.
     pub fn skip(&self, trials: u64) {
         self.live.skip(trials);
     }
 
-    /// A trial has begun: its line comes before those of trials after it.
+    /// Notes that a trial has begun. Its line comes before those of later trials.
     pub fn begin(&mut self, trial: u64) {
         self.in_order.expect(trial);
     }
 
-    /// A trial has ended so, and its line is this.
+    /// Notes that a trial has ended, and prints its line in turn.
     pub fn end(&mut self, trial: u64, line: String, status: ReplayStatus) {
         let Self { live, lines, in_order, quiet } = self;
         in_order.add(trial, line, |line| {
@@ -65,7 +65,7 @@ impl Progress {
         live.trial(status);
     }
 
-    /// A new best: its metric, ns, and what it is called.
+    /// Shows a new best: its metric in ns and its label.
     pub fn best(&self, metric: f64, label: &str) {
         self.live.best(metric, label);
     }
@@ -75,21 +75,20 @@ impl Progress {
         self.live.finish();
     }
 
-    /// Makes sure that standard output has every line.
+    /// Checks that standard output received every line.
     ///
-    /// # Errors
-    /// It could not be written.
+    /// # Errors Writing failed.
     pub fn complete(&self) -> std::io::Result<()> {
         self.lines.complete()
     }
 }
 
-/// Holds lines back until those of candidates before them have come: results arrive in the order of completion.
+/// Holds lines back until all earlier ones have arrived, because results arrive in the order of completion.
 #[derive(Debug, Default)]
 struct InOrder(VecDeque<(u64, Option<String>)>);
 
 impl InOrder {
-    /// A line will come.
+    /// Reserves the place of a line.
     fn expect(&mut self, id: u64) {
         self.0.push_back((id, None));
     }

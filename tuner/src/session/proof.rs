@@ -1,7 +1,8 @@
-//! Fresh inputs, on which finalists have to be right as well.
+//! Replays finalists on fresh inputs.
 //!
-//! The replayer makes an input from a seed by changing recorded memory, and the application's own code computes what is
-//! right for it. Seeds are drawn after the search, so no candidate was chosen by them.
+//! The replayer makes an input from a seed by changing recorded memory, and the application's own code computes the
+//! right result for it. The session draws the seeds after the search, so they cannot have influenced the choice of
+//! candidates.
 
 use std::collections::BTreeSet;
 
@@ -13,14 +14,14 @@ use super::{Session, SessionError};
 use crate::results::Trial;
 use crate::server::Runs;
 
-/// Inputs that finalists pass.
+/// Inputs that a finalist must pass.
 const INPUTS: usize = 3;
 /// Ways in which the replayer makes inputs from seeds.
 const WAYS: u64 = 3;
-/// Contexts that a session loses to inputs at most.
+/// Limit on contexts that a session loses to inputs.
 const LOSSES: u32 = 2;
 
-/// The fresh inputs of a session, and the trials that were right on them.
+/// The fresh inputs of a session, and the trials that passed them.
 #[derive(Debug, Default)]
 pub struct Proof {
     seeds: Option<Vec<u64>>,
@@ -28,7 +29,7 @@ pub struct Proof {
 }
 
 impl Session {
-    /// Whether all finalists are right on fresh inputs; those that are not are refuted.
+    /// Whether all finalists pass the fresh inputs. Refutes those that do not.
     pub(super) fn are_proven(&mut self, proof: &mut Proof, finalists: &[Trial]) -> Result<bool, SessionError> {
         let Some(baseline) = self.standings.baseline.clone().filter(|_| !self.evaluator.is_simulated()) else {
             return Ok(true);
@@ -49,19 +50,19 @@ impl Session {
             if results.len() == configurations.len() && results.iter().all(is_proven) {
                 proof.proven.insert(trial.trial);
             } else {
-                self.refute_again(trial.trial, &configurations, &results, "in many runs, and on fresh inputs");
+                self.refute_again(trial.trial, &configurations, &results, "in many runs on fresh inputs");
                 all = false;
             }
         }
         Ok(all)
     }
 
-    /// Seeds of inputs that say something, by what the baseline does on them, in all instances. There are none if the
-    /// baseline cannot be run on them.
+    /// Seeds of inputs that are useful in all instances, judged by the baseline. Empty if the baseline cannot run on
+    /// fresh inputs.
     fn fresh_inputs(&mut self, baseline: &[Configuration]) -> Result<Vec<u64>, SessionError> {
         let mut summary = FreshInputs::default();
         let mut seeds = Vec::new();
-        // Readers of JSON may have no more than 53 bits.
+        // JSON readers may keep only 53 bits of a number.
         let Ok(first) = mneme_core::random::number().map(|number| (number >> 16) * WAYS) else { return Ok(seeds) };
         let mut losses = 0;
         for seed in (first..).take(2 * INPUTS) {
@@ -84,19 +85,19 @@ impl Session {
             }
         }
         summary.agreed = seeds.len() as u32;
-        self.records.log(&format!("fresh inputs: {} of {} say something: {seeds:?}", summary.agreed, summary.tried));
+        self.records.log(&format!("fresh inputs: {} of {} are useful: {seeds:?}", summary.agreed, summary.tried));
         self.standings.summary.fresh_inputs = summary;
         Ok(seeds)
     }
 }
 
-/// Whether a run on a fresh input came to what the application's own code does.
+/// Whether a run on a fresh input has the same result as the application's own code.
 fn agrees(result: &ReplayResult) -> bool {
     let agreed = result.evidence.as_ref().is_some_and(|evidence| evidence.fresh_inputs.agreed > 0);
     agreed && result.status.is_as_recorded()
 }
 
-/// Whether nothing speaks against a finalist.
+/// Whether a finalist passed without doubts.
 fn is_proven(result: &ReplayResult) -> bool {
     let is_doubted = result.evidence.as_ref().is_some_and(|evidence| !evidence.doubts.is_empty());
     result.status.is_as_recorded() && !is_doubted

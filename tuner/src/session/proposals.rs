@@ -1,4 +1,4 @@
-//! The proposals of a session's search, as configurations for each instance.
+//! The search's proposals, grounded as configurations for each instance.
 
 use std::collections::HashMap;
 
@@ -12,15 +12,15 @@ use crate::results::Trial;
 use crate::search::Search;
 use crate::space::{Point, Rejection, SearchSpace, holds};
 
-/// The search, and what its points come to.
+/// The search, the spaces of all instances, and the trials to reuse.
 pub struct Proposals {
     pub search: Search,
     /// The spaces of the instances after the first.
     pub further: Vec<Box<dyn SearchSpace>>,
     pub bridge: Option<Bridge>,
     pub bans: Bans,
-    /// By configuration hash: trials of the session before that are no points of this space. They win nothing in it,
-    /// unless it comes to their configuration.
+    /// Trials of the resumed session that are not points of this space, by configuration hash. They can only win if a
+    /// point of this space has the same configuration.
     pub foreign: HashMap<String, Trial>,
 }
 
@@ -35,20 +35,20 @@ impl Proposals {
         std::iter::once(Ok(first)).chain(further).collect()
     }
 
-    /// Whether a trial of the session before is a point of this space, and means the same in it.
+    /// Whether a trial of the resumed session is a point of this space with the same configurations.
     pub fn is_of_this_space(&self, trial: &Trial) -> bool {
         let space = self.space();
         let same = || space.ground(&trial.params).is_ok_and(|configuration| configuration.hash() == trial.config_hash);
         holds(space, &trial.params) && same() && self.is_same_everywhere(trial, &trial.params)
     }
 
-    /// Takes the trial of the session before that is this configuration, for all instances.
+    /// Takes the trial of the resumed session that has this configuration on all instances.
     pub fn take_foreign(&mut self, hash: &str, point: &Point) -> Option<Trial> {
         self.foreign.get(hash).filter(|trial| self.is_same_everywhere(trial, point))?;
         self.foreign.remove(hash)
     }
 
-    /// Whether a point comes to a trial's configurations for the instances after the first.
+    /// Whether a point has a trial's configurations on the instances after the first.
     fn is_same_everywhere(&self, trial: &Trial, point: &Point) -> bool {
         let known = trial.instances.iter().skip(1).map(|instance| &instance.config);
         self.further
@@ -57,10 +57,10 @@ impl Proposals {
             .all(|(space, known)| space.ground(point).is_ok_and(|it| it.hash() == known.hash()))
     }
 
-    /// A helper process that ended has no further answers, and a search without them would look finished.
+    /// Fails if the helper process has ended. Without its answers, the search would look finished.
     pub fn check_bridge(&self) -> Result<(), SessionError> {
         let Some(failure) = self.bridge.as_ref().and_then(Bridge::failure) else { return Ok(()) };
-        // What ends this session may have ended the process, too.
+        // An interrupt that ends this session may have ended the helper, too.
         interrupt::check()?;
         Err(failure.into())
     }

@@ -1,4 +1,4 @@
-//! The lasting records of a session: its results folder, and the cache that it shares with others.
+//! The files of a session: its results folder, and the cache that it shares with other sessions.
 
 use std::path::Path;
 
@@ -20,13 +20,13 @@ use crate::server::ServerGreeting;
 /// The file with the best of a session.
 pub const BEST: &str = "best.json";
 
-/// Where a session writes.
+/// The places to which a session writes.
 pub struct Records {
     pub results: Results,
     cache: Option<ResultCache>,
-    /// The instances as the cache names them.
+    /// Names of the instances in the cache.
     names: Vec<String>,
-    /// The first of what could not be written, where the session goes on without it.
+    /// The first failure to write a file that the session can do without.
     unwritten: Option<SessionError>,
 }
 
@@ -50,7 +50,7 @@ impl Records {
         self.unwritten.as_ref()
     }
 
-    /// Notes what came of writing a file that the session can end without.
+    /// Notes the outcome of writing a file that the session can do without.
     pub fn note(&mut self, name: &str, written: Result<(), ResultsError>) {
         if let Err(error) = written {
             self.results.log(&format!("{name}: {error}"));
@@ -58,7 +58,7 @@ impl Records {
         }
     }
 
-    /// What the cache has of a candidate, if that is all of it.
+    /// The cached results of a candidate, if they are complete. They end with the first instance that did not verify.
     pub fn known(&mut self, configurations: &[Configuration]) -> Option<Vec<ReplayResult>> {
         let cache = self.cache.as_mut()?;
         let mut results = Vec::new();
@@ -73,21 +73,21 @@ impl Records {
         Some(results)
     }
 
-    /// Tells other sessions of results that last.
+    /// Shares results that stay valid with other sessions.
     pub fn remember(&mut self, configurations: &[Configuration], results: &[ReplayResult]) {
         self.share(configurations, results, ResultCache::lasts);
     }
 
-    /// Tells other sessions what did not verify another time: the last word counts.
+    /// Tells other sessions that a candidate failed a later verification; the last entry counts.
     pub fn forget(&mut self, configurations: &[Configuration], results: &[ReplayResult]) {
         self.share(configurations, results, |result| result.status == ReplayStatus::FailedVerification);
     }
 
-    /// A session whose disk is full goes on without the cache.
+    /// If the disk is full, the session continues without the cache.
     fn share(&mut self, configurations: &[Configuration], results: &[ReplayResult], which: fn(&ReplayResult) -> bool) {
         for ((name, configuration), result) in self.names.iter().zip(configurations).zip(results) {
             let Some(cache) = self.cache.as_mut().filter(|_| which(result)) else { continue };
-            // Another session has trials of other numbers.
+            // Trial numbers mean nothing in another session.
             let result = ReplayResult { shared_with: None, ..result.clone() };
             if let Err(error) = cache.add(name, configuration, &result) {
                 self.results.log(&error.to_string());
@@ -97,13 +97,14 @@ impl Records {
         }
     }
 
-    /// Whether the folder has the best of an earlier run of this session, which was confirmed.
+    /// Whether the folder has a confirmed best from an earlier run of this session.
     pub fn has_winner(&self) -> bool {
         let best = self.results.read::<Value>(BEST).ok().flatten();
         best.is_some_and(|best| best["confirmed"].is_object())
     }
 
-    /// Writes a file of the folder; where there is nothing to write, one of a session before would pass for this one's.
+    /// Writes a file of the folder. Without a value, `replaces` removes the file, so that one of an earlier session is
+    /// not taken for this session's.
     pub fn put(&self, name: &str, value: Option<&impl Serialize>, replaces: bool) -> Result<(), ResultsError> {
         match value {
             Some(value) => self.results.write(name, value),
@@ -112,7 +113,7 @@ impl Records {
         }
     }
 
-    /// Writes what Proteus is told of a kernel.
+    /// Writes the kernel's entry for Proteus.
     pub fn export(
         &self,
         output: &ProteusOutput,
@@ -141,15 +142,15 @@ impl Records {
             Err(report::ReportError::Archive(ArchiveError::Unread { path, source })) => {
                 Err(ResultsError::Io { path, source })
             }
-            // There is nothing to report on.
+            // The session has nothing to report.
             Err(report::ReportError::Archive(_)) | Ok(_) => Ok(()),
         }
     }
 }
 
-/// Opens a session's cache, for results of this device.
+/// Opens a session's cache for results of this device.
 pub fn open_cache(plan: &CachePlan, greeting: &ServerGreeting) -> Result<ResultCache, SessionError> {
-    // Code of another assembler is other code, and times of another clock are other times.
+    // Another assembler makes other code, and another timer measures other times.
     let mut device = vec![&greeting.device, &greeting.driver, &greeting.version, &greeting.assembler, &greeting.llvm];
     device.extend((!is_events(&greeting.timer)).then_some(&greeting.timer));
     let cache = ResultCache::open(
@@ -159,7 +160,7 @@ pub fn open_cache(plan: &CachePlan, greeting: &ServerGreeting) -> Result<ResultC
     )?;
     if cache.outdated() > 0 {
         mneme_core::remark!(
-            "mneme-tune: {} results in {} are not used: an earlier release remembered them without noting of which recording they are, or what they show",
+            "mneme-tune: ignoring {} results in {}: an earlier release stored them without their recording or their evidence",
             cache.outdated(),
             plan.path.display()
         );
@@ -167,7 +168,7 @@ pub fn open_cache(plan: &CachePlan, greeting: &ServerGreeting) -> Result<ResultC
     Ok(cache)
 }
 
-/// Whether a file that Proteus may read is about this kernel and no other.
+/// Whether a file for Proteus is about this kernel only.
 fn is_about(path: &Path, kernel: &str) -> bool {
     let file = std::fs::read(path).ok().and_then(|text| serde_json::from_slice::<Value>(&text).ok());
     file.and_then(|file| Some(file.as_object()?.keys().eq([kernel]))).unwrap_or(false)

@@ -1,4 +1,4 @@
-//! Repeated runs of the baseline between candidates, which detect drift and throttling.
+//! Reference runs: repeated runs of the baseline between candidates, which detect drift and throttling.
 
 use std::time::{Duration, Instant};
 
@@ -11,20 +11,21 @@ use crate::evaluator::Evaluated;
 use crate::results::{References, Trial};
 use crate::server::Runs;
 
-/// Names a reference among evaluations; candidates are counted from 0.
+/// The identifier of references among evaluations. Candidates count from 0.
 pub const REFERENCE: u64 = u64::MAX;
-/// A session spends no more than one part in so many on references, and has none sooner than after a second.
+/// A session spends at most 1/`SHARE` of its time on references, and makes the first one no earlier than after a
+/// second.
 const SHARE: u32 = 30;
 const SOONEST: Duration = Duration::from_secs(1);
-/// What is less than this is nothing to tell, relative to the baseline.
+/// Changes below this share of the baseline's time are not reported.
 const LEAST: f64 = 0.02;
 
 /// When the next reference is due.
 #[derive(Clone, Copy, Debug)]
 pub struct ReferenceSchedule {
-    /// When the last one, or the baseline, ended.
+    /// When the last reference, or the baseline, ended.
     last: Instant,
-    /// When the one that is under way was submitted.
+    /// When the reference in flight was submitted.
     begun: Option<Instant>,
     cost: Duration,
 }
@@ -34,7 +35,7 @@ impl ReferenceSchedule {
         Self { last: Instant::now(), begun: None, cost: Duration::ZERO }
     }
 
-    /// The baseline or a reference has ended, which took so long on the device.
+    /// Notes that the baseline or a reference has ended, and its time on the device.
     fn ended(&mut self, result: &ReplayResult) {
         self.last = Instant::now();
         self.begun = None;
@@ -47,14 +48,14 @@ impl ReferenceSchedule {
 }
 
 impl Session {
-    /// Submits the baseline again where that is due.
+    /// Submits the baseline again if a reference is due.
     pub(super) fn refer(&mut self) {
         if self.schedule.is_due(Instant::now()) {
             self.submit_reference();
         }
     }
 
-    /// Submits it once more at the end, where trials were measured since the last time; whether it did.
+    /// Submits a last reference if trials were measured since the previous one. Returns whether it did.
     pub(super) fn refer_at_end(&mut self, stop: Option<&Stop>) -> bool {
         stop == Some(&Stop::Complete) && self.disturbances.are_open() && self.submit_reference()
     }
@@ -68,13 +69,13 @@ impl Session {
         true
     }
 
-    /// Where times of a single instance decide, and are those of a GPU: neither recorded ones, nor of the CPU device,
-    /// which its machine disturbs all the time.
+    /// Whether the session makes references: the times of a single instance decide, and a GPU measures them.
+    /// Simulations replay recorded times, and the machine disturbs the CPU device all the time.
     fn refers(&self) -> bool {
         self.test.is_some() && !self.evaluator.is_simulated() && self.evaluator.greeting().device != CPU_DEVICE
     }
 
-    /// The baseline was measured: the next reference follows from what it took.
+    /// Schedules the first reference by the time that the baseline took.
     pub(super) fn begin_references(&mut self) {
         if let Some(baseline) = self.standings.baseline.as_ref() {
             self.schedule.ended(&baseline.result);
@@ -83,7 +84,7 @@ impl Session {
         }
     }
 
-    /// Notes when a trial was measured, of which nothing else tells: not another session, nor another trial.
+    /// Notes when a trial was measured, if this session measured it and its runs are not shared with another trial.
     pub(super) fn note_measured(&mut self, trial: &Trial) {
         let is_own = !trial.cached && trial.metric.is_some() && trial.result.shared_with.is_none();
         let Some(baseline) = self.standings.baseline.as_ref().filter(|_| is_own && self.refers()) else { return };
@@ -92,7 +93,7 @@ impl Session {
         self.disturbances.measured(conditions, trial.repeated.is_some());
     }
 
-    /// Counts the trials that stay in doubt.
+    /// Counts the trials that remain in doubt.
     pub(super) fn count_in_doubt(&mut self) {
         let in_doubt = self.disturbances.count() as u64;
         if let Some(references) = &mut self.standings.summary.references {
@@ -120,13 +121,13 @@ impl Session {
     }
 }
 
-/// Why clocks were low while this was measured.
+/// Reasons for low clocks during this measurement.
 fn throttled(result: &ReplayResult) -> Vec<String> {
     result.environment.clocks.as_ref().map(|clocks| clocks.throttled.clone()).unwrap_or_default()
 }
 
 impl References {
-    /// Counts a reference whose time differs so from the baseline's, relative to it.
+    /// Counts a reference whose time differs from the baseline's by `change`, a share of it.
     fn note(&mut self, change: f64, is_far: bool, throttled: &str) {
         self.count += 1;
         if is_far {
@@ -140,7 +141,7 @@ impl References {
         }
     }
 
-    /// What there is to say at the end, in one sentence; `None` where nothing was disturbed.
+    /// A summary for the end of the session; `None` if no disturbance was seen.
     pub fn sentence(&self) -> Option<String> {
         let why = if self.throttled.is_empty() { String::new() } else { format!(" ({})", self.throttled.join("; ")) };
         let Self { count, disturbed, repeated, in_doubt, .. } = self;

@@ -1,4 +1,4 @@
-//! Repeats: trials that were measured while the device was disturbed are measured again.
+//! Repeats: measures trials again that were measured while the device was disturbed.
 
 use mneme_core::protocol::StoppingRule;
 use mneme_core::result::{ReplayResult, SharedWith};
@@ -10,7 +10,7 @@ use crate::results::Trial;
 use crate::server::Runs;
 
 impl Session {
-    /// Submits the next trial that is to be measured again, unless the session is to end; whether there was one.
+    /// Submits the next trial to measure again, unless the session is about to end. Returns whether it did.
     pub(super) fn repeat(&mut self, stop: Option<&Stop>) -> bool {
         if !matches!(stop, None | Some(Stop::Complete)) || self.time_is_up().is_some() {
             return false;
@@ -18,7 +18,7 @@ impl Session {
         let Some(number) = self.disturbances.next() else { return false };
         let trial = self.standings.trial(number).expect("what was measured is ranked").clone();
         let id = self.ended[&number];
-        // It is measured, whatever its first run takes.
+        // The repeat is measured even if its first run looks slow.
         let runs = self.runs();
         let stopping = runs.stopping.map(|rule| StoppingRule { hopeless_ns: None, ..rule });
         self.evaluator.submit(id, vec![trial.config.clone()], Runs { fresh: true, stopping, ..runs });
@@ -26,17 +26,17 @@ impl Session {
         true
     }
 
-    /// Corrects a trial that was measured again, and those that have its runs in common.
+    /// Corrects a trial that was measured again, and the trials that share its runs.
     pub(super) fn end_repeat(&mut self, id: u64, before: &Trial, results: &[ReplayResult]) -> Result<(), SessionError> {
         self.standings.summary.num_runs += results.iter().map(|result| result.exec_time.len() as u64).sum::<u64>();
-        // Trials that were not run because their code and launch are this one's.
+        // Trials without runs of their own, because they have the same code and launch.
         let shared = Some(SharedWith::Number(before.trial));
         let shares =
             |other: &&Trial| other.result.shared_with == shared && other.result.exec_time == before.result.exec_time;
         let sharing: Vec<Trial> = self.standings.all_ranked().iter().filter(shares).cloned().collect();
         self.correct(id, before, results, None)?;
         for trial in sharing {
-            // Of the session before there may be one that shared with another.
+            // A trial of the resumed session may share with another one.
             if let Some(follower) = self.ended.get(&trial.trial) {
                 self.correct(*follower, &trial, results, shared)?;
             }
@@ -44,7 +44,7 @@ impl Session {
         Ok(())
     }
 
-    /// Puts new results of a trial in the place of those of before.
+    /// Replaces a trial's results.
     fn correct(
         &mut self,
         id: u64,

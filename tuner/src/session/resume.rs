@@ -1,4 +1,4 @@
-//! Resumption: what a session takes over from the one that wrote its results folder before.
+//! Resumption: takes over the trials of the session that wrote the results folder.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -12,24 +12,23 @@ use crate::options::{Options, TuningSettings};
 use crate::results::{Results, ResultsError, SessionSummary, Trial};
 use crate::server::{ServerGreeting, compiler};
 
-/// Whether nothing came of a trial because something of ours broke, or was missing, which the user may have mended
-/// since; or what came of it does not say what it shows.
+/// Whether to try a trial again: Mneme failed or lacked something, which the user may have fixed since, or the result
+/// has no evidence.
 pub fn is_untried(trial: &Trial) -> bool {
     trial.result.status == ReplayStatus::InternalError || !has_evidence(&trial.result)
 }
 
-/// Whether a result that verified says what that shows: those of earlier releases do not, and are obtained again.
+/// Whether a verified result comes with its evidence. Results of earlier releases lack it, so they are measured again.
 pub fn has_evidence(result: &ReplayResult) -> bool {
     result.evidence.is_some() || result.status != ReplayStatus::Verified
 }
 
-/// Numbers for new trials: those that trials of an interrupted session had which never ended or could not be tried,
-/// then those after the greatest.
+/// Numbers for new trials: first those of trials that never ended or could not be tried, then those after the greatest.
 #[derive(Debug, Default)]
 pub struct Numbers {
     free: VecDeque<u64>,
     next: u64,
-    /// Those of trials that could not be tried.
+    /// Numbers of trials that could not be tried.
     untried: BTreeSet<u64>,
 }
 
@@ -42,7 +41,7 @@ impl Numbers {
         Self { free: (0..next).filter(|number| !taken.contains(number)).collect(), next, untried }
     }
 
-    /// Trials that could not be tried before, and were not tried again.
+    /// Number of trials that could not be tried before and were not tried again.
     pub fn untried(&self) -> usize {
         self.free.iter().filter(|number| self.untried.contains(number)).count()
     }
@@ -55,8 +54,7 @@ impl Numbers {
     }
 }
 
-/// Notes the device that replays, which has to be the one of the session that is resumed, as have the compilers of its
-/// trials.
+/// Notes the device that replays. It must be the device of the resumed session, with the compilers of its trials.
 pub fn note_device(
     settings: &mut TuningSettings,
     results: &Results,
@@ -77,14 +75,14 @@ pub fn note_device(
     }
 }
 
-/// The LLVM that compiled a trial and the one that would, where these are releases of one version.
+/// The LLVM that compiled a trial and the one that would compile it now, if they are different releases of one version.
 fn other_compiler(trial: &Trial, greeting: &ServerGreeting) -> Option<(String, String)> {
     let found = trial.result.environment.versions.get("llvm")?;
     let here = compiler(&greeting.compilers, bitcode::major(found)?).filter(|here| here != found)?;
     Some((format!("LLVM {found}"), format!("LLVM {here}")))
 }
 
-/// The summary to begin with: candidates that were refuted stay so, but for those of which nothing is known.
+/// The initial summary. Refuted candidates stay refuted, except those that could not be measured again.
 pub fn summary(settings: &TuningSettings, results: &Results, requested: u64) -> Result<SessionSummary, ResultsError> {
     let earlier = if settings.resume { results.read::<SessionSummary>(SUMMARY)? } else { None };
     let SessionSummary { mut refuted, untested, .. } = earlier.unwrap_or_default();
@@ -93,7 +91,7 @@ pub fn summary(settings: &TuningSettings, results: &Results, requested: u64) -> 
 }
 
 impl Session {
-    /// Tells the search what the session before found, in the order of the trials.
+    /// Reports the trials of the resumed session to the search, in their order.
     pub(super) fn resume(&mut self, known: Vec<Trial>) -> Result<(), SessionError> {
         let count = known.len() as u64;
         self.standings.summary.num_resumed = count;

@@ -1,4 +1,4 @@
-//! The standings of a session: the baseline, the trials that verified by rank, and the counts of all.
+//! The standings of a session: the baseline, the verified trials by rank, and counts of all trials.
 
 use std::collections::BTreeMap;
 
@@ -14,31 +14,31 @@ use crate::sampler::{TrialOutcome, fronts, passes};
 use crate::space::SearchSpace;
 use crate::statistics::Interval;
 
-/// What a session comes to.
+/// The result of a session.
 #[derive(Clone, Debug)]
 pub enum Best {
     /// A candidate.
     Candidate(Box<Trial>),
-    /// Candidates verified, and none of them was confirmed to be faster than what was recorded.
+    /// Candidates verified, but none was confirmed to be faster than the recorded configuration.
     Recorded,
-    /// No candidate verified, or none that may be the best could be measured again.
+    /// No candidate verified, or the best ones could not be measured again.
     Nothing,
 }
 
-/// What is known of the trials so far.
+/// Everything known about the trials so far.
 pub struct Standings {
     pub summary: SessionSummary,
     pub rounding: Rounding,
     /// Metric of the baseline, ns.
     pub baseline_metric: f64,
     pub baseline: Option<Baseline>,
-    /// Metric of the fastest so far, ns.
+    /// Metric of the fastest trial so far, ns.
     pub fastest: f64,
-    /// Why one that could not be tried was not: the first such reason, whole.
+    /// The first reason why a trial could not be tried, in full.
     pub untried: Option<String>,
-    /// Visits of candidates after their trials.
+    /// Later visits of candidates.
     pub looks: Looks,
-    /// Everything that verified, of this session's space.
+    /// All verified trials that are points of this session's space.
     ranking: Vec<Trial>,
 }
 
@@ -69,12 +69,12 @@ impl Standings {
         self.summary.num_other_grid += u64::from(self.failed_under_another_grid(trial).is_some());
     }
 
-    /// Says that the grid followed the block, for a trial that failed verification so.
+    /// If a trial failed verification under another grid than the recorded one, a sentence that says so.
     pub fn failed_under_another_grid(&self, trial: &Trial) -> Option<String> {
         failure::of_grid(&trial.result, &trial.config, &self.baseline.as_ref()?.config)
     }
 
-    /// A trial of this session's space may be its best.
+    /// Adds a trial of this session's space, which makes it eligible as the best.
     pub fn rank(&mut self, trial: Trial) {
         if let Some(metric) = trial.metric {
             if !trial.objectives.is_empty() {
@@ -84,30 +84,30 @@ impl Standings {
         }
     }
 
-    /// All trials that were ranked, as they came.
+    /// All ranked trials, in the order in which they came.
     pub fn all_ranked(&self) -> &[Trial] {
         &self.ranking
     }
 
-    /// One of them, by its number.
+    /// A ranked trial by its number.
     pub fn trial(&self, number: u64) -> Option<&Trial> {
         self.ranking.iter().find(|trial| trial.trial == number)
     }
 
-    /// Another measurement takes the place of a trial's.
+    /// Replaces a trial's measurement.
     pub fn replace(&mut self, trial: Trial) {
         self.ranking.retain(|other| other.trial != trial.trial);
         self.ranking.push(trial);
         self.fastest = self.ranking.iter().filter_map(|trial| trial.metric).fold(f64::INFINITY, f64::min);
     }
 
-    /// Whether no trial was ranked, refuted ones among them.
+    /// Whether no trial was ranked, including refuted ones.
     pub fn is_empty(&self) -> bool {
         self.ranking.is_empty()
     }
 
-    /// A trial that verified is none: it wins nothing, and nobody is told that it verified. Of one that is `untested`
-    /// nothing is known.
+    /// Refutes a verified trial: it cannot win, and does not count as verified. `is_untested` says that the trial could
+    /// not be measured again, so its speed is unknown.
     pub fn refute(&mut self, trial: u64, reason: String, is_untested: bool) {
         if is_untested {
             self.summary.untested.insert(trial);
@@ -120,7 +120,7 @@ impl Standings {
         }
     }
 
-    /// What the search is told of a trial.
+    /// The outcome of a trial, for the search.
     pub fn outcome(&self, trial: &Trial) -> TrialOutcome {
         if self.summary.refuted.contains_key(&trial.trial) {
             TrialOutcome::Failed(ReplayStatus::FailedVerification)
@@ -131,8 +131,8 @@ impl Standings {
         }
     }
 
-    /// Everything that verified and was not refuted, the best by the first objective first; of sequences of passes that
-    /// come to the same code, and so to the same measurement, the shortest.
+    /// All verified trials that were not refuted, best first by the first objective. Pass sequences that compile to the
+    /// same code have the same measurement; the shortest comes first.
     pub fn ranked(&self, space: &dyn SearchSpace) -> Vec<Trial> {
         let stands = |trial: &&Trial| !trial.objectives.is_empty() && !self.summary.refuted.contains_key(&trial.trial);
         let mut ranked: Vec<Trial> = self.ranking.iter().filter(stands).cloned().collect();
@@ -143,7 +143,7 @@ impl Standings {
         ranked
     }
 
-    /// Trials that no other is better than in every objective, the best by the first one first.
+    /// The Pareto front: trials that no other trial beats in every objective, best first by the first one.
     pub fn front(&self, space: &dyn SearchSpace) -> Vec<Trial> {
         let ranked = self.ranked(space);
         let costs: Vec<&[f64]> = ranked.iter().map(|trial| trial.objectives.as_slice()).collect();
@@ -151,14 +151,15 @@ impl Standings {
         ranked.iter().zip(fronts).filter(|(_, front)| *front == 0).map(|(trial, _)| trial.clone()).collect()
     }
 
-    /// Finalists that were confirmed to be faster than the baseline, the best first, each with its confirmed figures.
+    /// Finalists that were confirmed to be faster than the baseline, best first, with their confirmed figures.
     pub fn winners(&self) -> Vec<Trial> {
         let finalists = self.summary.confirmation.iter().flat_map(|confirmation| &confirmation.finalists);
         let faster = finalists.filter(|finalist| finalist.outcome == FinalistOutcome::Faster);
         faster.filter_map(|finalist| Some(confirmed(self.trial(finalist.trial)?, finalist))).collect()
     }
 
-    /// The first of these as the best. Without one it is nothing, or what was recorded if candidates were refuted.
+    /// The first of these trials as the best. Without trials, the recorded configuration if candidates were refuted,
+    /// otherwise nothing.
     pub fn first_of(&self, trials: Vec<Trial>) -> Best {
         match trials.into_iter().next() {
             Some(first) => Best::Candidate(Box::new(first)),
@@ -167,15 +168,15 @@ impl Standings {
         }
     }
 
-    /// Whether there is no best because what could be it could not be tried, or not again.
+    /// Whether there is no best because the candidates could not be tried, or not measured again.
     pub fn is_untold(&self, best: &Best) -> bool {
         let untested = matches!(best, Best::Nothing) && !self.summary.untested.is_empty();
         untested || self.summary.could_try_none()
     }
 
-    /// Those that are to be measured again: the best trials of different code or launch, none of them the baseline's.
-    /// The best are those that all visits show. Of configurations that come to the same code, the one that changes
-    /// least of the baseline stands for all, so that a winner has nothing that makes no difference.
+    /// The trials to measure again: the best ones with different code or launch, without those equal to the baseline.
+    /// Ranks by the mean of all visits. Among configurations that compile to the same code, picks the one that changes
+    /// least from the baseline, so a winner contains no change without effect.
     pub fn finalists(&self, ranked: &[Trial], most: usize) -> Vec<Trial> {
         let Some(baseline) = &self.baseline else { return Vec::new() };
         let own = identity(&baseline.config, &baseline_results(baseline)[0], &baseline.config);
@@ -184,7 +185,7 @@ impl Standings {
             groups.entry(identity(&trial.config, &trial.result, &baseline.config)).or_default().push(trial);
         }
         groups.remove(&own);
-        // A visit of one is a visit of all.
+        // Trials of a group run the same code, so a visit of one counts for all.
         let time = |group: &[&Trial]| {
             let visited = group.iter().find_map(|trial| self.looks.estimate(trial.trial));
             visited.or(group[0].metric.map(f64::ln)).unwrap_or(f64::INFINITY)
@@ -203,14 +204,15 @@ impl Standings {
         finalist.speedup.filter(|_| finalist.outcome == FinalistOutcome::Faster)
     }
 
-    /// Whether a best that was not confirmed may be given to an application: not if its only measurement is slower.
+    /// Whether an unconfirmed best may be given to an application: not if its only measurement is slower than the
+    /// baseline.
     pub fn is_fit(&self, best: &Trial, by_time: bool) -> bool {
         let not_slower = best.metric.is_some_and(|metric| metric <= self.baseline_metric);
         !by_time || not_slower || self.confirmed_speedup(best.trial).is_some()
     }
 }
 
-/// A trial with the time and speedup of its rounds against the baseline in place of its first measurement's.
+/// Replaces a trial's first measurement with the time and speedup of its rounds against the baseline.
 fn confirmed(trial: &Trial, finalist: &Finalist) -> Trial {
     Trial {
         metric: finalist.time.or(trial.metric),
@@ -219,7 +221,7 @@ fn confirmed(trial: &Trial, finalist: &Finalist) -> Trial {
     }
 }
 
-/// In how many ways code is made otherwise than the baseline's.
+/// Number of code-generation settings in which two configurations differ.
 fn changes(one: &Configuration, other: &Configuration) -> usize {
     let (one, other) = (one.grounded(), other.grounded());
     let differ = [
@@ -235,9 +237,9 @@ fn changes(one: &Configuration, other: &Configuration) -> usize {
     differ.into_iter().filter(|differs| *differs).count()
 }
 
-/// What a configuration is measured by: equal ones differ by noise alone.
+/// What a measurement depends on: trials with equal identities differ by noise only.
 fn identity(config: &Configuration, result: &ReplayResult, baseline: &Configuration) -> impl Ord + use<> {
-    // Where the device names no code, configurations are told apart by themselves.
+    // If the device reports no hash of the code, only equal configurations are identical.
     let code = if result.environment.code.is_empty() { config.hash() } else { result.environment.code.clone() };
     (code, config.grid.as_array(), config.block.as_array(), config.shared_mem, config.cache == baseline.cache)
 }

@@ -1,6 +1,6 @@
-//! The trials of a session: candidates are proposed, replayed and judged.
+//! The trials of a session: proposes candidates, replays and judges them.
 //!
-//! There are as many at a time as the devices can take.
+//! The session keeps as many candidates in flight as the devices can take.
 
 use mneme_core::configuration::Configuration;
 use mneme_core::result::{NamedRuns, ReplayResult, ReplayStatus, SharedWith};
@@ -18,25 +18,25 @@ use crate::search::{Candidate, End, Next};
 use crate::server::Runs;
 use crate::space::Point;
 
-/// Candidates that are built while others run.
+/// Limit on candidates that are built while others run.
 const MOST_AHEAD: usize = 31;
 
 /// A candidate that is being replayed.
 #[derive(Clone, Debug)]
 pub struct InFlight {
-    /// In the results.
+    /// Number in the results.
     trial: u64,
     point: Point,
     hash: String,
     configurations: Vec<Configuration>,
-    /// These are its first runs, after which it may be given up.
+    /// Whether these are its first runs, after which it may be given up.
     first: bool,
-    /// It was given up when its metric was this, ns.
+    /// The metric at which it was given up, ns.
     stopped: Option<f64>,
 }
 
 impl Session {
-    /// Evaluates candidates until there are enough of them, or no more, or no more time.
+    /// Evaluates candidates until the trials are done, the space is exhausted or the time is up.
     pub(super) fn evaluate(&mut self) -> Result<(), SessionError> {
         let mut stop = self.is_baseline_only().then_some(Stop::Complete);
         loop {
@@ -49,7 +49,7 @@ impl Session {
                     match self.proposals.search.propose() {
                         Next::Try(candidate) => stop = self.consider(*candidate)?,
                         Next::Wait => break,
-                        // Why is told at the next turn.
+                        // The next turn of the loop reports why.
                         Next::Interrupted => {}
                         Next::End(end) => {
                             self.proposals.check_bridge()?;
@@ -96,18 +96,18 @@ impl Session {
         self.in_flight.len() + self.repeats.len()
     }
 
-    /// Candidates under way at a time: those that run, and those that are built meanwhile.
+    /// Number of candidates in flight: those that run and those that are built meanwhile.
     fn window(&self) -> usize {
         let chosen = self.settings.replay.workers.map(|workers| workers as usize);
         let at_a_time = chosen.unwrap_or(self.evaluator.greeting().devices.len().max(1));
-        // One worker has one candidate: each choice knows all outcomes before it.
+        // With one worker, each choice knows the outcomes of all earlier candidates.
         if self.settings.replay.fail_fast || chosen == Some(1) {
             return at_a_time;
         }
         at_a_time
             + match self.proposals.search.ahead() {
                 Ahead::All => MOST_AHEAD,
-                // A number of workers makes a session that learns repeatable.
+                // If the user sets the number of workers, a session whose sampler learns must be repeatable.
                 Ahead::Some(_) if chosen.is_some() => 1,
                 Ahead::Some(ahead) => ahead.max(self.pace.ahead(self.evaluator.greeting().builders)).min(MOST_AHEAD),
             }
@@ -123,7 +123,7 @@ impl Session {
         self.settings.search.trials.filter(|limit| trials >= *limit).map(|_| Stop::Complete)
     }
 
-    /// Submits a candidate, or ends it at once where its result is known.
+    /// Submits a candidate, or ends its trial at once if the result is known.
     fn consider(&mut self, candidate: Candidate) -> Result<Option<Stop>, SessionError> {
         let Candidate { trial: id, point, configuration, hash } = candidate;
         if let Some(earlier) = self.proposals.take_foreign(&hash, &point) {
@@ -135,7 +135,7 @@ impl Session {
         if self.proposals.bans.has(configuration.block) {
             self.standings.summary.num_banned += 1;
             self.records
-                .log(&format!("not tried, because its block shape was refused before: {}", configuration.block));
+                .log(&format!("not tried, because the device refused its block shape before: {}", configuration.block));
             self.proposals.search.tell(id, TrialOutcome::Failed(ReplayStatus::InvalidLaunch));
             return Ok(None);
         }
@@ -161,7 +161,7 @@ impl Session {
         Ok(None)
     }
 
-    /// Says whose runs results have in the results' own numbers, where the server knows those of submissions.
+    /// Replaces the submission numbers in `shared_with` by the numbers in the results.
     pub(super) fn name_shared(&self, results: &mut [ReplayResult]) {
         for result in results {
             if let Some(SharedWith::Number(id)) = result.shared_with {
@@ -180,14 +180,14 @@ impl Session {
         Runs { stopping, ..self.criteria.runs.clone() }
     }
 
-    /// What a candidate's first runs are; `None` where there is nobody to judge by them, or no more runs to save.
+    /// The first runs of a candidate; `None` if no early-stopping rule is set or there are no runs to save.
     fn first_runs(&self) -> Option<Runs> {
         let runs = &self.criteria.runs;
         let first = Runs { iterations: 1, warmup: runs.warmup.min(1), stopping: None, ..runs.clone() }.of_time();
         (self.early_stop.is_some() && runs.iterations > first.iterations).then_some(first)
     }
 
-    /// Submits what is left of a candidate after its first runs, unless it is over; gives back one that is.
+    /// Submits the remaining runs of a candidate after its first ones. Returns the candidate if it has ended.
     fn go_on(&mut self, id: u64, mut candidate: InFlight, results: &[ReplayResult]) -> Option<InFlight> {
         if !std::mem::take(&mut candidate.first) {
             return Some(candidate);
@@ -204,7 +204,7 @@ impl Session {
         None
     }
 
-    /// Writes down what became of a candidate, then tells the search.
+    /// Writes the outcome of a candidate, then reports it to the search.
     fn end_trial(
         &mut self,
         id: u64,
@@ -229,7 +229,7 @@ impl Session {
             repeated: None,
         };
         let problem = self.judge(&mut trial, results);
-        // One that cannot be written is still told.
+        // The search learns the outcome even if writing fails.
         let written = self.records.results.add_trial(&trial);
         self.proposals.search.tell(id, self.standings.outcome(&trial));
         let number = trial.trial;
@@ -269,7 +269,7 @@ impl Session {
         Ok(failed.then_some(Stop::Failure))
     }
 
-    /// Fills in what a trial's results come to; gives back why an objective has no value.
+    /// Fills in the metric and objectives of a trial. Returns the reason if an objective has no value.
     pub(super) fn judge(&mut self, trial: &mut Trial, results: &[ReplayResult]) -> Option<String> {
         let error = self.criteria.judge(trial, results, self.standings.baseline_metric).err()?.to_string();
         self.records.log(&format!("[{}] {error}", trial.trial));
@@ -283,8 +283,8 @@ impl Session {
         self.proposals.bans.note(trial.config.block, trial.result.status);
     }
 
-    /// Counts a trial's runs, and learns from them how many others need. Those that were made for another session, or
-    /// another candidate, are no news.
+    /// Counts a trial's runs and learns from them how many runs others need. Skips runs that were made for another
+    /// session or candidate.
     fn learn_noise(&mut self, trial: &Trial) {
         let Runs { iterations, warmup, .. } = self.criteria.runs;
         let made: Vec<_> = results_of(trial).into_iter().filter(|it| it.verified && it.shared_with.is_none()).collect();
@@ -295,7 +295,7 @@ impl Session {
         let runs: u64 = made.iter().map(|result| result.exec_time.len() as u64).sum();
         let all = made.len() as u64 * (u64::from(iterations) + u64::from(warmup));
         self.standings.summary.num_runs += runs;
-        // Nothing is run in a simulation.
+        // A simulation makes no runs.
         if self.settings.replay.runs == RunsKind::Needed && !self.evaluator.is_simulated() {
             self.standings.summary.num_runs_saved += all.saturating_sub(runs);
         }

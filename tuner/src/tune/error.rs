@@ -1,4 +1,4 @@
-//! Errors that keep a session from starting, or from going on.
+//! Errors that stop a session, or keep it from starting.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ use crate::session::SessionError;
 use crate::simulate::SimulationError;
 use crate::space::FileError;
 
-/// Why nothing, or nothing more, is tuned.
+/// Why tuning failed.
 #[derive(Debug, thiserror::Error)]
 pub enum TuneError {
     #[error(transparent)]
@@ -26,13 +26,13 @@ pub enum TuneError {
     Merge(#[from] MergeError),
     #[error(transparent)]
     Document(#[from] DocumentError),
-    #[error("{folder} holds no session to go on with; name the --results-dir of one, or begin one without --resume", folder = .0.display())]
+    #[error("{folder} holds no session to resume; name the --results-dir of one, or leave out --resume to start a new one", folder = .0.display())]
     NoSession(PathBuf),
     #[error("--start-from {path}: {source}", path = path.display())]
     Start { path: PathBuf, source: std::io::Error },
     #[error("--learn-from: {0}")]
     Learn(ArchiveError),
-    /// One sentence about a setting that cannot be.
+    /// A setting that is impossible, in one sentence.
     #[error("{0}")]
     Setting(String),
     #[error(transparent)]
@@ -45,10 +45,10 @@ pub enum TuneError {
     Simulation(#[from] SimulationError),
     #[error(transparent)]
     Recording(#[from] RecordingError),
-    /// A folder that does not say which kernel is meant.
+    /// A folder that leaves open which kernel to tune.
     #[error("{0}")]
     Kernel(String),
-    #[error("mneme-replay is not beside mneme-tune; install all of Mneme, or set MNEME_HOME")]
+    #[error("mneme-replay is not installed beside mneme-tune; install all of Mneme, or set MNEME_HOME")]
     Incomplete,
     #[error(transparent)]
     Session(#[from] SessionError),

@@ -1,4 +1,4 @@
-//! Pipelines that LLVM cannot read, which end a session before its first trial.
+//! Checks a space for pipelines that LLVM cannot read, before the first trial.
 
 use serde_json::Value;
 
@@ -7,14 +7,13 @@ use crate::evaluator::Evaluator;
 use crate::session::SessionError;
 use crate::space::{Domain, SearchSpace};
 
-/// The parameters that have pipelines, and versions of LLVM.
+/// The parameters for pipelines and for versions of LLVM.
 const PASSES: &str = "passes";
 const LLVM: &str = "llvm";
 
-/// A sentence on the first pipeline of a space that LLVM cannot read; `None` if it can read all.
+/// An error message for the first pipeline in a space that LLVM cannot read; `None` if it can read all.
 ///
-/// # Errors
-/// The server ends; or the session is interrupted.
+/// # Errors The server ends, or the session is interrupted.
 pub fn unreadable(evaluator: &mut Evaluator, space: &dyn SearchSpace) -> Result<Option<String>, TuneError> {
     let passes = pipelines(space);
     if passes.is_empty() {
@@ -22,10 +21,11 @@ pub fn unreadable(evaluator: &mut Evaluator, space: &dyn SearchSpace) -> Result<
     }
     let found = evaluator.examine(passes.clone()).map_err(SessionError::from)?;
     let problem = passes.iter().zip(found.problems).find_map(|(passes, problem)| Some((passes, problem?)));
-    Ok(problem.map(|(passes, problem)| format!("the pipeline '{passes}' cannot be read: {problem}")))
+    Ok(problem.map(|(passes, problem)| format!("LLVM cannot read the pipeline '{passes}': {problem}")))
 }
 
-/// The pipelines that a space lists. Another LLVM than the session's may read what that one does not.
+/// The pipelines in a space. Empty if the space chooses the LLVM version, because another version may read what this
+/// one rejects.
 fn pipelines(space: &dyn SearchSpace) -> Vec<String> {
     let named = |name: &str| space.parameters().iter().find(|parameter| parameter.name == name);
     let baseline = space.baseline();

@@ -1,4 +1,4 @@
-//! From options to sessions: kernels and instances that are meant, their spaces and their samplers.
+//! Turns options into sessions: selects kernels and instances, makes their spaces and samplers.
 
 mod error;
 mod examination;
@@ -43,10 +43,9 @@ use crate::simulate::Simulation;
 use crate::space::{self, FileSpace, Point, Preset, SearchSpace};
 use mneme_core::{console, exit};
 
-/// Does what a command line says, and gives the exit status.
+/// Runs a command line, and returns the exit status.
 ///
-/// # Errors
-/// One sentence for the user, and the status that goes with it.
+/// # Errors A message for the user, with its exit status.
 pub fn run(said: Options) -> Result<i32, TuneError> {
     let options = said.merged()?.with_usual_recording();
     options.check()?;
@@ -82,7 +81,7 @@ pub fn run(said: Options) -> Result<i32, TuneError> {
         }
         match subject.tune(settings, &folder) {
             Ok(outcome) => finished.push(outcome),
-            // What goes wrong with one kernel is no reason to leave out the others.
+            // The other kernels are tuned even if one fails.
             Err(error) if several => {
                 mneme_core::remark!("mneme-tune: {}: {error}", subject.record.demangled_name);
                 finished.push(Outcome { status: error.exit_status(), finished: None });
@@ -97,7 +96,7 @@ pub fn run(said: Options) -> Result<i32, TuneError> {
         write_totals(&folder, &options, &subjects, &finished)?;
         interrupt::check().map_err(SessionError::from)?;
     }
-    // The first of several problems; "nothing verified" of one kernel says less than a broken other.
+    // The most important status: any other failure comes before "nothing verified".
     let statuses = finished.iter().map(|outcome| outcome.status).filter(|status| *status != 0);
     Ok(statuses.min_by_key(|status| (*status == exit::NOTHING_VERIFIED, *status)).unwrap_or(0))
 }
@@ -109,7 +108,7 @@ struct KernelToTune {
     ids: Vec<String>,
 }
 
-/// Who chooses candidates.
+/// The sampler, and the rule that gives up slow candidates.
 struct Choice {
     sampler: Box<dyn Sampler>,
     early_stop: Option<Box<dyn EarlyStop>>,
@@ -139,7 +138,7 @@ fn subjects(options: &Options) -> Result<Vec<KernelToTune>, TuneError> {
     Ok(subjects)
 }
 
-/// The files of the kernels to tune: the named file, or in a folder the selected kernel or all.
+/// The kernels' files: the named file, or in a folder the selected kernel or all of them.
 fn databases(path: &Path, options: &Options) -> Result<Vec<PathBuf>, TuneError> {
     if options.all_kernels == Some(true) && path.is_dir() {
         return match database::kernels(path)? {
@@ -149,13 +148,15 @@ fn databases(path: &Path, options: &Options) -> Result<Vec<PathBuf>, TuneError> 
     }
     let id = options.record_id.first().map(String::as_str);
     match choice::choose(path, id, options.kernel.as_deref()) {
-        Err(RecordingError::Choice(sentence)) => Err(TuneError::Kernel(format!("{sentence}; --all-kernels tunes all"))),
+        Err(RecordingError::Choice(sentence)) => {
+            Err(TuneError::Kernel(format!("{sentence}; to tune all, pass --all-kernels")))
+        }
         found => Ok(vec![found?]),
     }
 }
 
 impl KernelToTune {
-    /// Settings, whose defaults depend on what was recorded.
+    /// Settles the options. Their defaults depend on the recording.
     fn settle(&self, options: &Options, folder: &Path) -> TuningSettings {
         let mut options = Options {
             record_database: vec![self.database.clone()],
@@ -172,14 +173,14 @@ impl KernelToTune {
         if !has_ir && built_in && options.space_preset != Some(Preset::Launch) {
             options.space_preset = Some(Preset::Launch);
             mneme_core::remark!(
-                "mneme-tune: the recording holds machine code alone, so that only launch dimensions are tuned; --from-ptx tunes the code too, where the program has PTX, or build \
+                "mneme-tune: the recording holds only machine code, so only launch dimensions are tuned; to tune the code too, pass --from-ptx if the program has PTX, or build \
                  with mneme-cc"
             );
         }
         if kind == CodeKind::Ptx && built_in && options.space_preset != Some(Preset::Launch) {
             mneme_core::remark!(
-                "mneme-tune: the recording holds PTX, which other code than the driver's own is lifted to LLVM IR for; \
-                 --space-preset launch tunes launch dimensions alone"
+                "mneme-tune: the recording holds PTX; to make other code than the driver's, Mneme lifts it to LLVM IR; \
+                 to tune only launch dimensions, pass --space-preset launch"
             );
         }
         let has_original = |id: &String| !self.recorded(id).ours.original.is_empty();
@@ -187,8 +188,8 @@ impl KernelToTune {
             let known = self.ids.iter().all(has_original);
             if !(known || options.print_space || options.dry_run) {
                 mneme_core::remark!(
-                    "mneme-tune: the recording does not hold the code that the application ran, so that speedups are over the first \
-                     pipeline; record it again for more"
+                    "mneme-tune: the recording does not contain the application's own code, so speedups are over the first \
+                     pipeline; to compare with the application's own code, record it again"
                 );
             }
             options.baseline = Some(if known { BaselineCode::Original } else { BaselineCode::Pipeline });
@@ -200,8 +201,8 @@ impl KernelToTune {
         &self.record.instances[id]
     }
 
-    /// The arguments that all instances have in common, without structures: launches that differ in these alone are of
-    /// one instance.
+    /// The arguments that all instances have in common. Structures are left out: launches that differ only in them
+    /// belong to one instance.
     fn common_arguments(&self) -> Result<Specialize, TuneError> {
         let folder = self.database.parent().unwrap_or(Path::new(""));
         let arguments = |id: &String| {
@@ -222,7 +223,7 @@ impl KernelToTune {
 
     fn tune(&self, mut settings: TuningSettings, folder: &Path) -> Result<Outcome, TuneError> {
         let inspects = settings.mode.inspects();
-        // Nothing is begun, and no earlier results are moved aside, for what cannot be.
+        // All checks come before the session starts and moves earlier results aside.
         let objectives = Objectives::read(&settings.objectives, settings.metric)?;
         let others = self.others(&settings.confirmation.verify_all)?;
         if let Some(path) = &settings.search.start_from {
@@ -247,12 +248,12 @@ impl KernelToTune {
             let (results, known) = Results::open(folder, settings.resume)?;
             if settings.resume {
                 let earlier = refuse_other_conditions(&results, known.is_empty(), &settings)?;
-                // Another builder that was installed since would compile what the session has results of.
+                // A builder installed since then would compile with another LLVM than that of the known results.
                 let llvm = earlier.map_or_else(String::new, |earlier| earlier.llvm);
                 settings.set_measured(settings.measured().cloned().map(|measured| Measured { llvm, ..measured }));
             }
             if known.is_empty() {
-                // First of all: whatever happens from here on, the folder says what was wanted.
+                // Written first, so that the folder has the session's options however it ends.
                 results.write(session::CONFIG, settings.written())?;
             }
             (Some(results), known)
@@ -262,11 +263,11 @@ impl KernelToTune {
         let bridge = needs_python.then(|| Bridge::start(settings.search.python.as_deref(), &log)).transpose()?;
         let instances: Vec<TunedInstance> =
             self.ids.iter().map(|id| self.instance(&settings, id, &log)).collect::<Result<_, _>>()?;
-        // Started before the space is made only if the space depends on the device or the kernel's code.
+        // The server starts early only if the space depends on the device or the kernel's code.
         let (mut ready, mut limits) = (None, DeviceLimits::default());
         if settings.asks_for_grid() {
             ready = if inspects {
-                // A space is shown without a device as well, and without a word about it.
+                // Showing a space also works without a device, and quietly.
                 let mut silent = instances[..1].to_vec();
                 silent[0].command.log = "/dev/null".into();
                 evaluator(&settings, &silent).ok()
@@ -332,7 +333,7 @@ impl KernelToTune {
         Ok(Outcome { status: finished.status, finished: Some(finished) })
     }
 
-    /// The instances of `--verify-all` beside those that are tuned for.
+    /// The instances of `--verify-all` that are not tuned for.
     fn others(&self, wanted: &[String]) -> Result<Vec<String>, TuneError> {
         let all = wanted.iter().any(|id| id == "all");
         let named = if all { self.record.instances.keys().cloned().collect() } else { wanted.to_vec() };
@@ -344,7 +345,7 @@ impl KernelToTune {
 
     fn instance(&self, settings: &TuningSettings, id: &str, log: &Path) -> Result<TunedInstance, TuneError> {
         let command = ServerCommand {
-            // Nothing is replayed in a simulation.
+            // A simulation replays nothing, so any path will do.
             program: install::locate(install::REPLAYER).or(settings.simulate.clone()).ok_or(TuneError::Incomplete)?,
             database: self.database.clone(),
             instance: id.into(),
@@ -368,15 +369,15 @@ impl KernelToTune {
         }
     }
 
-    /// What two sessions must have in common to share results.
+    /// Conditions that two sessions must have in common to share results.
     fn conditions(&self, settings: &TuningSettings, objectives: &Objectives) -> Value {
         let CandidateSettings { rtol, atol, dtype, tolerance, timer, iterations, warmup, runs, .. } = &settings.replay;
         let energy = objectives.need_energy();
-        // Fewer runs are not what a session wants that has all of them.
+        // A session that makes all runs does not accept results with fewer.
         let iterations = if *runs == RunsKind::Needed { json!([iterations, runs]) } else { json!(iterations) };
         let mut conditions =
             vec![json!([self.record.static_hash, rtol, atol, dtype, tolerance, timer, iterations, warmup, energy])];
-        // What no counter is asked of, and starts from the recorded code, is as it was before there was anything else.
+        // Without counters and `--from-ptx` the key has its first form, so that older results stay valid.
         let counters = objectives.counters();
         if !counters.is_empty() {
             conditions.push(json!(counters));
@@ -388,19 +389,19 @@ impl KernelToTune {
     }
 }
 
-/// Says which parameters of a space make no difference: the search would take their points for one.
+/// Warns about parameters that make no difference, because the search takes points that differ only in them for one.
 fn report_idle_parameters(space: &dyn SearchSpace) {
     let idle = space::idle_parameters(space);
     if !idle.is_empty() {
         mneme_core::remark!(
-            "mneme-tune: no value of {} changes a configuration, so that points which differ in that alone are tried once; \
-             name a field of a configuration, or use the parameter in an expression for one (docs/reference/spaces.md)",
+            "mneme-tune: no value of {} changes a configuration, so points that differ only in it are tried once; \
+             name a field of a configuration, or use the parameter in an expression for a field (docs/reference/spaces.md)",
             idle.join(", ")
         );
     }
 }
 
-/// One of our samplers, as it was named.
+/// The built-in sampler that the options name.
 fn choice(settings: &TuningSettings, space: &dyn SearchSpace) -> Result<Choice, TuneError> {
     let search = &settings.search;
     let start = search.start_from.as_deref().map(|path| start_in(space, path)).transpose()?;
@@ -409,7 +410,7 @@ fn choice(settings: &TuningSettings, space: &dyn SearchSpace) -> Result<Choice, 
     Ok(Choice { sampler, early_stop })
 }
 
-/// A sampler that begins with what the sessions of `--learn-from` found.
+/// A sampler that begins with the results of the sessions of `--learn-from`.
 fn learning(search: &SearchSettings, own: Box<dyn Sampler>) -> Result<Box<dyn Sampler>, TuneError> {
     if search.learn_from.is_empty() {
         return Ok(own);
@@ -422,22 +423,22 @@ fn learning(search: &SearchSettings, own: Box<dyn Sampler>) -> Result<Box<dyn Sa
         let point = |entry: &ArchivedTrial| serde_json::from_value::<Point>(entry.line["params"].clone()).ok();
         let found: Vec<(Point, f64)> = archive.trials.iter().filter_map(|it| Some((point(it)?, it.metric?))).collect();
         if found.is_empty() {
-            return Err(wrong(&"no trial of it verified; there is nothing to learn"));
+            return Err(wrong(&"none of its trials verified; name a session with verified trials"));
         }
         sessions.push(found);
     }
     Ok(Box::new(Prior::new(own, search.seed, sessions)))
 }
 
-/// What a session that is resumed measured before. Refuses to go on where the baseline and the trials so far were
-/// judged or timed otherwise than those to come, or where that cannot be told.
+/// The conditions of the session to resume. Refuses to resume if its baseline and trials were judged or timed
+/// differently than new ones, or if this is unknown.
 fn refuse_other_conditions(
     results: &Results,
     is_new: bool,
     settings: &TuningSettings,
 ) -> Result<Option<Measured>, TuneError> {
     let earlier = match results.read::<Options>(session::CONFIG) {
-        // Of another release, perhaps.
+        // An earlier release may have written this file.
         Err(ResultsError::Strange { .. }) => None,
         earlier => earlier?,
     };
@@ -447,37 +448,37 @@ fn refuse_other_conditions(
     let folder = results.folder().display();
     if let Some(name) = earlier.as_ref().and_then(|earlier| earlier.other_condition(settings.written())) {
         return Err(TuneError::Setting(format!(
-            "the session in {folder} was begun under another --{name}, and --resume goes on as before; leave it out, or begin a session of its own without --resume",
+            "the session in {folder} has another --{name}; leave that option out, or start a new session without --resume",
         )));
     }
     let Some((earlier, now)) = earlier.as_ref().and_then(|earlier| earlier.measured.as_ref()).zip(settings.measured())
     else {
         return Err(TuneError::Setting(format!(
-            "the session in {folder} does not say which recording it measured, as those of earlier releases do not; begin a session of its own without --resume"
+            "the session in {folder} was written by an earlier release and does not say which recording it measured; start a new session without --resume"
         )));
     };
     match earlier.other_recording(now) {
         Some(what) => Err(TuneError::Setting(format!(
-            "{folder} holds the results of another recording: {what} is not the same; --resume goes on with the same one, or begin a session of its own without it"
+            "{folder} holds results of another recording: {what} differs; name the same recording, or start a new session without --resume"
         ))),
         None => Ok(Some(earlier.clone())),
     }
 }
 
-/// Refuses recorded results that say of themselves that they are of another recording.
+/// Refuses to simulate with results of another recording.
 fn refuse_another_recording(folder: &Path, settings: &TuningSettings) -> Result<(), TuneError> {
     let text = trust::read(&folder.join(session::CONFIG)).unwrap_or_default();
     let earlier = serde_json::from_slice::<Options>(&text).ok().and_then(|earlier| earlier.measured);
     match earlier.zip(settings.measured()).and_then(|(earlier, now)| earlier.other_recording(now)) {
         Some(what) => Err(TuneError::Setting(format!(
-            "--simulate {}: its results are of another recording: {what} is not the same",
+            "--simulate {}: its results are of another recording: {what} differs",
             folder.display()
         ))),
         None => Ok(()),
     }
 }
 
-/// What replays candidates, or answers from recorded results.
+/// Starts the evaluator, which replays candidates or answers from recorded results.
 fn evaluator(settings: &TuningSettings, instances: &[TunedInstance]) -> Result<Evaluator, TuneError> {
     match &settings.simulate {
         Some(folder) => Ok(Evaluator::simulated(Simulation::load(folder)?)),
@@ -488,7 +489,7 @@ fn evaluator(settings: &TuningSettings, instances: &[TunedInstance]) -> Result<E
     }
 }
 
-/// Options that `mneme-replay serve` is given.
+/// Options for `mneme-replay serve`.
 fn server_options(settings: &TuningSettings) -> Vec<String> {
     let mut all = Vec::new();
     let llvm = settings.measured().and_then(|measured| bitcode::major(&measured.llvm));
@@ -515,7 +516,7 @@ fn server_options(settings: &TuningSettings) -> Vec<String> {
     all
 }
 
-/// The point that a file of results is about: `best.json`, or the first line of `trials.jsonl`.
+/// The point in a file of results: `best.json`, or the first line of `trials.jsonl`.
 fn start_point(path: &Path) -> Result<Point, TuneError> {
     let wrong = |problem: String| TuneError::Setting(format!("--start-from {}: {problem}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|source| TuneError::Start { path: path.into(), source })?;
@@ -525,26 +526,24 @@ fn start_point(path: &Path) -> Result<Point, TuneError> {
         .is_some_and(|line| line.as_ref().is_ok_and(|line| line["trial"].is_null() && line["config"].is_object()))
     {
         return Err(wrong(
-            "the recorded configuration was the best of that session, where a search starts anyway".into(),
+            "the best of that session is the recorded configuration, with which every search starts; leave the option out".into(),
         ));
     }
     match trial.map(|line| line.and_then(serde_json::from_value::<results::Trial>)) {
         Some(Ok(trial)) if !trial.params.is_empty() => Ok(trial.params),
-        Some(Err(error)) => Err(wrong(format!("it is no trial ({error}); name the best.json of a results folder"))),
+        Some(Err(error)) => Err(wrong(format!("it is not a trial ({error}); name the best.json of a results folder"))),
         _ => Err(wrong("it has no parameters; name the best.json of a results folder".into())),
     }
 }
 
-/// That point, of which something has to be in the space.
+/// The point in that file, if this space has at least one of its values.
 fn start_in(space: &dyn SearchSpace, path: &Path) -> Result<Point, TuneError> {
     let point = start_point(path)?;
     if point.iter().any(|(name, value)| space::knows(space, name, value)) {
         return Ok(point);
     }
     let path = path.display();
-    Err(TuneError::Setting(format!(
-        "--start-from {path}: nothing in it is a value that a parameter of this space may have"
-    )))
+    Err(TuneError::Setting(format!("--start-from {path}: none of its values belongs to a parameter of this space")))
 }
 
 /// `--print-space` and `--dry-run`.
@@ -560,7 +559,7 @@ fn inspect(mode: SessionMode, space: &dyn SearchSpace) -> Result<Outcome, TuneEr
     Ok(Outcome { status: 0, finished: None })
 }
 
-/// The summary of several kernels, and one file for Proteus with all of them.
+/// Writes the summary of several kernels, and one file for Proteus with all of them.
 fn write_totals(
     folder: &Path,
     options: &Options,
@@ -590,7 +589,7 @@ fn write_totals(
     if !tuned.is_empty() {
         results::write_whole(&path, &results::merged(tuned))?;
     } else if options.proteus_output.is_none() {
-        // That of a session before would pass for this one's.
+        // Otherwise a file of an earlier session would be taken for this one's.
         results::remove(&path)?;
     }
     Ok(())

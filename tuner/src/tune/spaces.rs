@@ -1,4 +1,4 @@
-//! The spaces that options describe: built in, from a file, or of a Python class.
+//! Makes spaces from options: built in, from a file, or from a Python class.
 
 use mneme_core::configuration::Specialize;
 use mneme_core::device::DeviceLimits;
@@ -11,15 +11,15 @@ use crate::options::{FoldedArguments, SpaceSettings, TuningSettings};
 use crate::session::TunedInstance;
 use crate::space::{FileSpace, Folding, ForAmd, PresetSpace, Recorded, SearchSpace, Surroundings};
 
-/// Makes spaces of one kind for instances of one kernel.
+/// Makes the spaces of one kernel's instances.
 pub struct Spaces<'a> {
     pub settings: &'a TuningSettings,
     pub subject: &'a KernelToTune,
     pub bridge: Option<&'a Bridge>,
-    /// Of the first Python space.
+    /// Number of the first Python space.
     pub number: Option<u64>,
     pub limits: DeviceLimits,
-    /// What instances have in common, once that was looked for.
+    /// The arguments that all instances have in common, once computed.
     pub common: Option<Specialize>,
 }
 
@@ -74,12 +74,12 @@ impl Spaces<'_> {
     pub fn endless(&self, space: &dyn SearchSpace) -> Option<String> {
         let name = &space.parameters().iter().find(|parameter| parameter.domain.size().is_none())?.name;
         self.walks()
-            .then(|| format!("the parameter '{name}' has no end of values to go through; use --sampler random or tpe"))
+            .then(|| format!("the parameter '{name}' has infinitely many values, which cannot all be tried; use --sampler random or tpe"))
     }
 }
 
-/// What the device can take, where only the space is to be seen; one that cannot be asked is taken to have what every
-/// one has, for code of an AMD processor what that has.
+/// The device's limits, for showing a space. If no device can be queried, the limits that every CUDA device has, or
+/// those of the AMD processor that the code is for.
 pub fn limits_to_show(
     settings: &TuningSettings,
     instances: &[TunedInstance],
@@ -90,11 +90,11 @@ pub fn limits_to_show(
         Err(error) => {
             let limits = DeviceLimits::default();
             let (limits, like) = match processor {
-                Some(processor) => (limits.for_code_of(processor), format!("what {} has", processor.name)),
-                None => (limits, "what every CUDA device has".into()),
+                Some(processor) => (limits.for_code_of(processor), format!("the limits of {}", processor.name)),
+                None => (limits, "the limits of every CUDA device".into()),
             };
             mneme_core::remark!(
-                "mneme-tune: the space is that of a device which has {like}, because no device can be queried: {error}"
+                "mneme-tune: no device can be queried, so the space is for a device with {like}: {error}"
             );
             limits
         }

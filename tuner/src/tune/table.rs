@@ -1,4 +1,4 @@
-//! Sessions on a file that has the results of all configurations, without a recording.
+//! Sessions on a file with the results of all configurations, without a recording.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use crate::session::{self, Plan, TunedInstance};
 use crate::simulate::Simulation;
 use crate::space::ResultsTable;
 
-/// Options that a session without a recording and a device goes by.
+/// Options that apply without a recording and a device.
 const USED: [&str; 13] = [
     "simulate",
     "sampler",
@@ -30,7 +30,7 @@ const USED: [&str; 13] = [
     "quiet",
 ];
 
-/// Options that were said and would change nothing, as they are written.
+/// Options that were given but do not apply, as the user writes them.
 fn unused(options: &Options) -> Vec<String> {
     let said = serde_json::to_value(options).unwrap_or_default();
     let names = said.as_object().into_iter().flat_map(|said| said.keys());
@@ -45,7 +45,7 @@ pub fn tune(options: Options) -> Result<i32, TuneError> {
     let file = options.simulate.clone().unwrap_or_default();
     let unused = unused(&options);
     if !unused.is_empty() {
-        let what = "is searched without a recording and a device, which these are about; leave out";
+        let what = "is searched without a recording and a device; leave out";
         return Err(TuneError::Setting(format!("--simulate {} {what} {}", file.display(), unused.join(", "))));
     }
     let table = ResultsTable::load(&file)?;
@@ -56,7 +56,7 @@ pub fn tune(options: Options) -> Result<i32, TuneError> {
     }
     let simulation = Simulation::of(&file, &table);
     if simulation.baseline().is_none() {
-        let what = "has no time of a valid configuration, so that there is nothing to search for";
+        let what = "has no valid configuration with a time, so it cannot be searched";
         return Err(TuneError::Setting(format!("--simulate {} {what}", file.display())));
     }
     let objectives = Objectives::read(&settings.objectives, settings.metric)?;
