@@ -1,4 +1,4 @@
-//! The reasons why a candidate failed, short enough for a line, and in full.
+//! The reasons for a candidate's failure, in short for one line and in full.
 
 use mneme_core::configuration::Configuration;
 use mneme_core::result::{Mismatch, ReplayResult, ReplayStatus};
@@ -9,18 +9,18 @@ use mneme_core::text::shorten;
 /// Width of an error in a candidate's line, characters.
 const WIDTH: usize = 80;
 
-/// All that is known.
+/// The full reason.
 pub fn in_full(result: &ReplayResult) -> String {
     match &result.mismatch {
         _ if !result.error.is_empty() => result.error.clone(),
         Some(_) => in_short(result),
-        None if result.verified => "nothing was measured".into(),
+        None if result.verified => "the result has no measured runs".into(),
         None if result.executed && !result.failed => "memory differs from the recording".into(),
         None => "no reason was given".into(),
     }
 }
 
-/// What it is about; the log and `trials.jsonl` have all of it.
+/// The short reason. The log and `trials.jsonl` have the full one.
 pub fn in_short(result: &ReplayResult) -> String {
     match &result.mismatch {
         Some(mismatch) => difference(mismatch, result.differing_buffers),
@@ -31,7 +31,7 @@ pub fn in_short(result: &ReplayResult) -> String {
 fn difference(mismatch: &Mismatch, buffers: u64) -> String {
     let place = match (mismatch.region.as_str(), mismatch.tag.as_str()) {
         _ if buffers > 1 => format!("{buffers} buffers"),
-        ("outside", _) => "what lies between its buffers".into(),
+        ("outside", _) => "the memory between its buffers".into(),
         ("allocation", "") => format!("a buffer of {} bytes", mismatch.size),
         ("allocation", tag) => tag.to_owned(),
         (name, _) => format!("the variable {name}"),
@@ -53,14 +53,14 @@ fn difference(mismatch: &Mismatch, buffers: u64) -> String {
     )
 }
 
-/// Says that the grid followed the block, for a candidate that failed verification so.
+/// If a candidate failed verification under another grid than the recorded one, a sentence that says so.
 pub fn of_grid(result: &ReplayResult, config: &Configuration, recorded: &Configuration) -> Option<String> {
     let follows = result.status == ReplayStatus::FailedVerification
         && config.grid != recorded.grid
         && config.block != recorded.block;
     follows.then(|| {
         format!(
-            "the grid followed the block: {} blocks, where {} were recorded",
+            "the grid followed the block: {} blocks instead of the recorded {}",
             config.grid.count(),
             recorded.grid.count()
         )
@@ -72,12 +72,12 @@ fn first_clause(error: &str) -> String {
     shorten(line.split("; ").next().unwrap_or_default().trim_end(), WIDTH)
 }
 
-/// Candidates that differ from the recording in the last digits of floating-point values and in nothing else, where
-/// nobody has said whether that matters.
+/// Counts candidates that differ from the recording only in the last digits of floating-point values, under no
+/// tolerance.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rounding {
     candidates: u64,
-    /// The largest relative error of them all.
+    /// The largest relative error of all.
     largest: f64,
 }
 
@@ -91,23 +91,23 @@ impl Rounding {
         }
     }
 
-    /// What the user may want to do about them.
+    /// Advice to the user on these candidates.
     pub fn advice(self) -> Option<String> {
         let Self { candidates, largest } = self;
-        // Rounded up to one digit, so that the bound lets the largest pass.
+        // Rounded up to one digit, so that the largest error passes.
         let unit = 10f64.powi(largest.log10().floor() as i32);
         let bound = (largest / unit).ceil() * unit;
         (candidates > 0).then(|| {
             format!(
-                "{candidates} candidates differ from the recording as little as by rounding, by {} of a value at most; if that does not matter to the \
-                 application, --rtol {bound:.0e} lets them pass",
+                "{candidates} candidates differ from the recording only by rounding, by a relative error of at most {}; if your application tolerates \
+                 that, pass --rtol {bound:.0e}",
                 figure(largest)
             )
         })
     }
 }
 
-/// The largest relative error of a buffer whose values agree in half of their digits at least.
+/// The largest relative error of a buffer whose values agree in at least half of their digits.
 fn last_digits(mismatch: &Mismatch) -> Option<f64> {
     let epsilon = match mismatch.dtype.as_str() {
         "f16" => 2f64.powi(-10),
@@ -193,6 +193,6 @@ mod tests {
         rounding.note(&failed(&[mismatch("f32", Some(2e-7))]));
         let advice = rounding.advice().unwrap();
         assert!(advice.starts_with("2 candidates differ") && advice.contains("by 1.31e-5 of a value"), "{advice}");
-        assert!(advice.ends_with("--rtol 2e-5 lets them pass"), "{advice}");
+        assert!(advice.ends_with("pass --rtol 2e-5"), "{advice}");
     }
 }

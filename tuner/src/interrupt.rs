@@ -1,8 +1,8 @@
-//! Handling of SIGINT, SIGTERM and SIGHUP.
+//! Handles SIGINT, SIGTERM and SIGHUP.
 //!
-//! The first signal asks for an end in good order: the session writes down what it found. A second one ends the process
-//! at once, unless it comes within a second of the first: `timeout` signals its child and then its whole group, of
-//! which the child is one.
+//! The first signal asks for an orderly end: the session writes its results. A second one ends the process at once,
+//! unless it comes within a second of the first, because `timeout` signals its child and then the group that contains
+//! the child.
 
 use std::cell::Cell;
 use std::io::Read;
@@ -18,7 +18,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::low_level::{pipe, signal_name};
 
-/// Somebody wants the process to end.
+/// A signal asked the process to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("interrupted by {}", signal_name(self.signal).unwrap_or("a signal"))]
 pub struct Interrupted {
@@ -26,29 +26,27 @@ pub struct Interrupted {
 }
 
 impl Interrupted {
-    /// As a shell reports it: 130 for Ctrl-C, 143 for SIGTERM, 129 for a terminal that was closed.
+    /// The shell's exit status: 130 for Ctrl-C, 143 for SIGTERM, 129 for a closed terminal.
     pub fn exit_status(self) -> i32 {
         128 + self.signal
     }
 }
 
-/// Signals that come within this of the first are the same one.
+/// Further signals within this time of the first count as the same one.
 const MOMENT: Duration = Duration::from_secs(1);
 
 struct Listener {
-    /// The signal that came, or 0.
+    /// The signal, or 0.
     noted: Arc<AtomicUsize>,
-    /// Can be read once a signal came.
+    /// Readable once a signal came.
     wake: UnixStream,
 }
 
 static LISTENER: OnceLock<Listener> = OnceLock::new();
 
-/// From here on signals are noted in place of ending the process, but for those that it was started to ignore
-/// (`nohup`).
+/// Notes signals instead of ending the process, except those that the process inherited as ignored (`nohup`).
 ///
-/// # Errors
-/// There are no descriptors left.
+/// # Errors The process has no file descriptors left.
 pub fn listen() -> std::io::Result<()> {
     let (noted, again) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
     let (wake, writer) = UnixStream::pair()?;
@@ -63,7 +61,7 @@ pub fn listen() -> std::io::Result<()> {
         pipe::register(signal, to_first.try_clone()?)?;
     }
     std::thread::spawn(move || {
-        // Its end comes as well, once nobody sends signals any more.
+        // Also fails at the end of file, when no handler can write any more.
         if first.read_exact(&mut [0]).is_ok() {
             std::thread::sleep(MOMENT);
             again.store(true, Ordering::SeqCst);
@@ -73,8 +71,7 @@ pub fn listen() -> std::io::Result<()> {
     Ok(())
 }
 
-/// # Errors
-/// A signal came.
+/// # Errors A signal came.
 pub fn check() -> Result<(), Interrupted> {
     match LISTENER.get().map_or(0, |listener| listener.noted.load(Ordering::SeqCst)) {
         0 => Ok(()),
@@ -86,18 +83,18 @@ thread_local! {
     static END: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// Says when the time of this thread's session is up.
+/// Sets the end of this thread's session.
 pub fn end_at(end: Option<Instant>) {
     END.set(end);
 }
 
-/// When half of the session's time that is left will be over.
+/// The time at which half of the session's remaining time is over.
 pub fn halfway() -> Option<Instant> {
     let now = Instant::now();
     END.get().map(|end| now + end.saturating_duration_since(now) / 2)
 }
 
-/// Does what may look for long with this end, or the session's if that comes before.
+/// Runs work that may search for long, with this end or the session's, whichever comes first.
 pub fn until<T>(end: Option<Instant>, work: impl FnOnce() -> T) -> T {
     let session = END.get();
     END.set(session.into_iter().chain(end).min());
@@ -106,16 +103,15 @@ pub fn until<T>(end: Option<Instant>, work: impl FnOnce() -> T) -> T {
     done
 }
 
-/// Whether this thread's session is to end: a signal came, or its time is up. What may look for a valid point for long
-/// asks now and then, and gives up.
+/// Whether this thread's session should end: a signal came, or its time is up. Long searches for a valid point call
+/// this regularly, and give up.
 pub fn is_due() -> bool {
     check().is_err() || END.get().is_some_and(|end| Instant::now() >= end)
 }
 
-/// Waits until something can be read, its end included.
+/// Waits until `source` is readable or at its end.
 ///
-/// # Errors
-/// A signal came before.
+/// # Errors A signal came first.
 pub fn wait_for(source: BorrowedFd<'_>) -> Result<(), Interrupted> {
     let mut fds = vec![PollFd::new(source, PollFlags::POLLIN)];
     fds.extend(LISTENER.get().map(|listener| PollFd::new(listener.wake.as_fd(), PollFlags::POLLIN)));
@@ -123,7 +119,7 @@ pub fn wait_for(source: BorrowedFd<'_>) -> Result<(), Interrupted> {
         check()?;
         match poll(&mut fds, PollTimeout::NONE) {
             Err(Errno::EINTR) => {}
-            // Whatever is wrong with the source shows when it is read.
+            // Reading the source will report its error.
             Err(_) => return Ok(()),
             Ok(_) if fds[0].any() != Some(false) => return check(),
             Ok(_) => {}
@@ -131,7 +127,7 @@ pub fn wait_for(source: BorrowedFd<'_>) -> Result<(), Interrupted> {
     }
 }
 
-/// Whether the process was told to ignore a signal, as `/proc/self/status` says ("SigIgn", a mask in hexadecimal).
+/// Whether the process inherited a signal as ignored, by the mask `SigIgn` in `/proc/self/status`.
 fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status

@@ -1,4 +1,4 @@
-//! Keeps the better winner of two sessions that wrote to one folder where `mneme apply` looks for it.
+//! Keeps the better winner of two sessions in the folder where `mneme apply` looks for it.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use crate::options::Options;
 use crate::results::{ResultsError, free_name};
 use crate::statistics::Interval;
 
-/// The winners of two sessions that wrote to one folder.
+/// The winners of two sessions that used the same folder.
 #[derive(Debug, PartialEq)]
 pub struct Kept {
-    /// Holds the session with the better winner.
+    /// The folder of the session with the better winner.
     folder: PathBuf,
-    /// Holds the other session.
+    /// The folder of the other session.
     aside: PathBuf,
     earlier: f64,
     later: Option<f64>,
@@ -27,22 +27,25 @@ pub struct Kept {
 impl fmt::Display for Kept {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (folder, aside) = (self.folder.display(), self.aside.display());
-        let later = self.later.map_or_else(|| "has none".into(), |speedup| format!("is {}x as fast", ratio(speedup)));
-        let (holds, other) = if self.is_earlier { ("that session", "this one") } else { ("this session", "that one") };
+        let later = self
+            .later
+            .map_or_else(|| "has none".into(), |speedup| format!("has one that is {}x as fast", ratio(speedup)));
+        let (holds, other) =
+            if self.is_earlier { ("the earlier session", "this one") } else { ("this session", "the earlier one") };
         write!(
             to,
-            "the winner of the session before is {}x as fast as the baseline, and this one {later}: {folder} holds \
+            "the winner of the earlier session is {}x as fast as the baseline, and this session {later}: {folder} holds \
              {holds}, {other} is in {aside}",
             ratio(self.earlier),
         )
     }
 }
 
-/// Compares a session with the session before, which is `aside`, and exchanges their folders if that has the better
-/// confirmed winner. `None` if they are not about the same recording and baseline, or the session before has no winner.
+/// Compares a session with the earlier one, which was moved `aside`, and exchanges their folders if the earlier one has
+/// the better confirmed winner. `None` if they have another recording or baseline, or if the earlier session has no
+/// winner.
 ///
-/// # Errors
-/// The folders cannot be exchanged.
+/// # Errors The folders cannot be exchanged.
 pub fn keep_better(folder: &Path, aside: &Path) -> Result<Option<Kept>, ResultsError> {
     if subject(folder) != subject(aside) {
         return Ok(None);
@@ -69,7 +72,7 @@ fn winner(folder: &Path) -> Option<Interval> {
     serde_json::from_value(read(&folder.join("best.json"))["confirmed"].clone()).ok()
 }
 
-/// What a session's speedups are about: a recording, and a baseline of it.
+/// The recording and the baseline that a session's speedups refer to.
 fn subject(folder: &Path) -> Option<(Value, Value)> {
     let config = serde_json::from_value::<Options>(read(&folder.join("config.json"))).ok()?;
     let baseline = read(&folder.join("baseline.json"));
@@ -85,7 +88,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A session's folder with a winner of this speedup.
+    /// Creates a session's folder with a winner of this speedup.
     fn session(path: &Path, speedup: Option<f64>, baseline: &str) {
         std::fs::create_dir_all(path).unwrap();
         let write = |name: &str, value: Value| std::fs::write(path.join(name), value.to_string()).unwrap();

@@ -1,6 +1,6 @@
-//! The recording that a session measured, and the device.
+//! The recording and the device that a session measured.
 //!
-//! Results stand for others, in a cache or a session that goes on, only if these are the same.
+//! A cache or a resumed session may only reuse results if these are the same.
 
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
@@ -11,41 +11,41 @@ use serde::{Deserialize, Serialize};
 
 use crate::server::ServerGreeting;
 
-/// Sums of a recording, where it is, and where it was replayed.
+/// Checksums and place of a recording, and the device that replayed it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Measured {
     #[serde(flatten)]
     pub recording: RecordingSums,
-    /// The kernel's file, absolute, and as it lies from the results folder: one of them holds if the other is moved.
+    /// The kernel's file, as an absolute path and relative to the results folder: one of them stays valid if either is
+    /// moved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub database: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub database_from_results: Option<PathBuf>,
-    /// As the server says; empty before it was asked.
+    /// As reported by the server; empty before it answers.
     pub device: String,
     pub driver: String,
-    /// Of `mneme-replay`.
+    /// Version of `mneme-replay`.
     pub version: String,
-    /// What made machine code: an assembler, or LLVM for the CPU device; "" in a session of before that was noted.
+    /// The assembler that made machine code, or LLVM for the CPU device; "" in sessions of earlier releases.
     pub assembler: String,
-    /// The whole version of the LLVM that compiles where a configuration names none; "" where none does.
+    /// The full version of the LLVM that compiles by default; "" if no LLVM does.
     pub llvm: String,
-    /// What timed kernels; "" in a session of before that was noted, when events did unless `--timer` said otherwise.
+    /// The timer; "" in sessions of earlier releases, which used events unless `--timer` named another.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub timer: String,
 }
 
-/// Whether that is what times kernels where nothing else is said.
+/// Whether this is the default timer.
 pub fn is_events(timer: &str) -> bool {
     matches!(timer, "" | "events")
 }
 
 impl Measured {
-    /// Sums up a recording and the rules beside it, for results in this folder, which need not exist yet.
+    /// Sums up a recording and the tolerances beside it, for results in this folder, which need not exist yet.
     ///
-    /// # Errors
-    /// A file that is there and cannot be read.
+    /// # Errors A file exists but cannot be read.
     pub fn of(database: &Path, record: &KernelRecord, ids: &[String], results: &Path) -> Result<Self, RecordingError> {
         let (database, results) = (resolved(database), resolved(results));
         Ok(Self {
@@ -56,30 +56,30 @@ impl Measured {
         })
     }
 
-    /// The same on this device.
+    /// The same recording, on this device.
     #[must_use]
     pub fn on(self, greeting: &ServerGreeting) -> Self {
         let ServerGreeting { device, driver, version, assembler, llvm, timer, .. } = greeting.clone();
         Self { device, driver, version, assembler, llvm, timer, ..self }
     }
 
-    /// An instance with all that its results depend on in the recording, as a cache names it.
+    /// The cache's name for an instance, with everything in the recording that its results depend on.
     pub fn name_of(&self, instance: &str) -> String {
         let RecordingSums { code, instances, tolerances } = &self.recording;
         let sum = instances.get(instance).map_or("", String::as_str);
         format!("{instance}:{code}:{sum}:{tolerances}")
     }
 
-    /// What of a recording is another than it was; `None` where results go together.
+    /// The part of the recording that differs; `None` if results can be combined.
     pub fn other_recording(&self, now: &Self) -> Option<&'static str> {
         self.recording.other_recording(&now.recording)
     }
 
-    /// Where it was replayed, for people; `None` before that is known.
+    /// The device, driver and versions, for people; `None` before they are known.
     pub fn place(&self) -> Option<String> {
         let Self { device, driver, version, assembler, llvm, timer, .. } = self;
         let assembled = if assembler.is_empty() { String::new() } else { format!(", {assembler}") };
-        // On the CPU device LLVM is the assembler, and named so.
+        // On the CPU device, LLVM is the assembler and has its name.
         let is_named = llvm.is_empty() || assembler.contains(llvm);
         let compiled = if is_named { String::new() } else { format!(", LLVM {llvm}") };
         let timed = if is_events(timer) { String::new() } else { format!(", timed by {timer}") };
@@ -104,7 +104,7 @@ fn resolved(path: &Path) -> PathBuf {
     }
 }
 
-/// The way from a folder to a file, both without links.
+/// The path from a folder to a file, both without links.
 fn relative(from: &Path, to: &Path) -> PathBuf {
     let (from, to): (Vec<_>, Vec<_>) = (from.components().collect(), to.components().collect());
     let common = from.iter().zip(&to).take_while(|(one, other)| one == other).count();

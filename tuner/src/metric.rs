@@ -1,9 +1,9 @@
-//! The one number that a configuration is ranked by.
+//! The number by which configurations are ranked.
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-/// How measured times are condensed.
+/// How measured times become one number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Metric {
@@ -23,8 +23,8 @@ impl Metric {
         }
     }
 
-    /// Condenses times; `None` where there are none, or one is 0: then the clock stood still, as no launch takes no
-    /// time. The unit stays.
+    /// Condenses times, keeping their unit. `None` without times, or if one is 0: no launch takes no time, so the clock
+    /// stood still.
     pub fn of(self, times: &[u64]) -> Option<f64> {
         let (min, max) = (*times.iter().min().filter(|min| **min > 0)?, *times.iter().max()?);
         Some(match self {

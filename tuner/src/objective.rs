@@ -1,7 +1,7 @@
-//! Objectives: the numbers that candidates are compared by.
+//! Objectives: the numbers by which candidates are compared.
 //!
-//! `time` and `speedup` are the existing Mneme's. Others are expressions over a result's fields, each `min:` (as it is
-//! without) or `max:`; several make a Pareto front. docs/reference/samplers.md lists the names.
+//! `time` and `speedup` come from the existing Mneme. Others are expressions over a result's fields, prefixed by `min:`
+//! (the default) or `max:`. Several objectives make a Pareto front. docs/reference/samplers.md lists the names.
 
 use std::collections::BTreeSet;
 
@@ -12,32 +12,32 @@ use serde_json::{Value, json};
 use crate::expression::{Expression, ExpressionEngine, ExpressionError, Values, paths};
 use crate::metric::Metric;
 
-/// What is wrong with an objective.
+/// An error in an objective.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ObjectiveError {
     #[error("the objective {0}")]
     Expression(#[from] ExpressionError),
-    #[error("the objective '{objective}' has no value here: the device does not say it")]
+    #[error("the objective '{objective}' has no value, because this device does not report it")]
     Untold { objective: String },
-    #[error("the objective '{objective}' gives no value; it must give a number for every result")]
+    #[error("the objective '{objective}' has no value; it must give a number for every result")]
     NoValue { objective: String },
-    #[error("the objective '{objective}' comes to {value}, which is no number")]
+    #[error("the objective '{objective}' gives {value}, which is not a number")]
     NoNumber { objective: String, value: Value },
     #[error(
-        "the objective '{objective}' needs the energy of a launch, which could not be measured: that takes an NVIDIA GPU (Volta or later) with NVML, and a launch that uses more than putting memory back varies by"
+        "the objective '{objective}' needs the energy of a launch, which could not be measured: that takes an NVIDIA GPU (Volta or later) with NVML, and a launch that uses more energy than the noise of restoring its memory"
     )]
     NoEnergy { objective: String },
-    #[error("the objective '{objective}' needs the hardware counter {counter}, which was not counted: {reason}")]
+    #[error("the objective '{objective}' needs the hardware counter {counter}, which has no value: {reason}")]
     NoCounter { objective: String, counter: String, reason: String },
     #[error("an objective is empty; write time, or an expression such as registers")]
     Empty,
-    #[error("the objective '{0}' asks for the slowest; write speedup, or max:time where that is meant")]
+    #[error("the objective '{0}' prefers the slowest; write speedup, or max:time if you mean that")]
     Slowest(String),
-    #[error("nothing was measured")]
+    #[error("the result has no measured runs")]
     NothingMeasured,
 }
 
-/// What an objective is computed from.
+/// The values from which an objective is computed.
 #[derive(Clone, Copy, Debug)]
 pub struct Measurement<'a> {
     pub result: &'a ReplayResult,
@@ -57,7 +57,7 @@ struct Objective {
     text: String,
     maximise: bool,
     kind: Kind,
-    /// Hardware counters in it.
+    /// Hardware counters in the expression.
     counters: Vec<String>,
 }
 
@@ -68,10 +68,9 @@ enum Kind {
 }
 
 impl Objectives {
-    /// Reads objectives; `metric` says what `time` is.
+    /// Parses objectives; `metric` defines `time`.
     ///
-    /// # Errors
-    /// An expression that is wrong.
+    /// # Errors An expression is wrong.
     pub fn read(texts: &[impl AsRef<str>], metric: Metric) -> Result<Self, ObjectiveError> {
         let language = ExpressionEngine::default();
         let (result, configuration) =
@@ -88,7 +87,7 @@ impl Objectives {
                 "" => return Err(ObjectiveError::Empty),
                 "speedup" if direction == "min" => return Err(ObjectiveError::Slowest(text.trim().into())),
                 "time" if !maximise => (false, Kind::Time),
-                // More is better, whatever was said.
+                // More is better, with either prefix.
                 "speedup" => (true, Kind::Speedup),
                 _ => {
                     let (text, counters) = with_counters(rest);
@@ -105,36 +104,35 @@ impl Objectives {
         Ok(Self { language, metric, list })
     }
 
-    /// The objectives as they were written, without `min:` and `max:`.
+    /// The objectives as the user wrote them, without `min:` and `max:`.
     pub fn names(&self) -> Vec<&str> {
         self.list.iter().map(|objective| objective.text.as_str()).collect()
     }
 
-    /// Whether one number, or a front.
+    /// Whether there is a single objective, not a Pareto front.
     pub fn is_single(&self) -> bool {
         self.list.len() == 1
     }
 
-    /// Whether the time alone decides.
+    /// Whether only the time decides.
     pub fn is_time(&self) -> bool {
         self.is_single() && self.list.iter().all(|objective| matches!(objective.kind, Kind::Time | Kind::Speedup))
     }
 
-    /// Whether one is about energy, which is measured for those alone that want it.
+    /// Whether an objective needs the energy, which is only measured on request.
     pub fn need_energy(&self) -> bool {
         self.list.iter().any(Objective::needs_energy)
     }
 
-    /// The hardware counters that they are about, which are counted for those alone that want them.
+    /// The hardware counters in the objectives, which are only counted on request.
     pub fn counters(&self) -> Vec<String> {
         let all: BTreeSet<&String> = self.list.iter().flat_map(|objective| &objective.counters).collect();
         all.into_iter().cloned().collect()
     }
 
-    /// The objectives of a verified result, as users read them.
+    /// The objectives of a verified result, in the user's direction.
     ///
-    /// # Errors
-    /// One has no value here: the device does not say something, or the numbers do not fit.
+    /// # Errors An objective has no value: the device does not report a field, or the result is not a finite number.
     pub fn evaluate(&self, measurement: &Measurement) -> Result<Vec<f64>, ObjectiveError> {
         let time = self.metric.of(measurement.result.measured()).ok_or(ObjectiveError::NothingMeasured)?;
         let mut all = None;
@@ -142,7 +140,7 @@ impl Objectives {
             .iter()
             .map(|objective| match &objective.kind {
                 Kind::Time => Ok(time),
-                // The baseline's own.
+                // The speedup of the baseline itself.
                 Kind::Speedup => Ok(measurement.baseline.map_or(1.0, |baseline| baseline / time)),
                 Kind::Expression(_) if objective.needs_energy() && measurement.result.energy_j.is_none() => {
                     Err(ObjectiveError::NoEnergy { objective: objective.text.clone() })
@@ -150,7 +148,7 @@ impl Objectives {
                 Kind::Expression(expression) => {
                     let result = measurement.result;
                     if let Some(counter) = objective.counters.iter().find(|it| !result.counters.contains_key(*it)) {
-                        let unasked = || "its result was measured without".to_owned();
+                        let unasked = || "the result was measured without counters".to_owned();
                         let reason = Some(result.counters_reason.clone()).filter(|reason| !reason.is_empty());
                         let (objective, counter) = (objective.text.clone(), counter.clone());
                         let reason = reason.unwrap_or_else(unasked);
@@ -174,7 +172,7 @@ impl Objectives {
             .collect()
     }
 
-    /// The same so that smaller is better, as samplers want them.
+    /// The same values as costs for samplers: smaller is better.
     pub fn costs(&self, values: &[f64]) -> Vec<f64> {
         self.list
             .iter()
@@ -190,15 +188,15 @@ impl Objective {
     }
 }
 
-/// Whether an expression uses a name that has no value.
+/// Whether an expression uses a name without a value.
 fn names_nothing(text: &str, values: &Values) -> bool {
     paths(text).iter().any(|(_, path)| values.is_nothing(path.split('.').next().unwrap_or_default()))
 }
 
-/// A name of objectives, and of the field of results.
+/// The objective's name, and that of the result's field.
 const ENERGY: &str = "energy_j";
 
-/// All names that an objective may have. What a device does not say is nothing.
+/// All names that an objective may use. Values that the device does not report are `null`.
 fn names(measurement: &Measurement, metric: Metric, counters: &[String]) -> Values {
     let Measurement { result, configuration, baseline } = *measurement;
     let said = |number: i64| if number < 0 { Value::Null } else { number.into() };
@@ -239,8 +237,8 @@ fn names(measurement: &Measurement, metric: Metric, counters: &[String]) -> Valu
     values
 }
 
-/// An objective with its hardware counters as the language of expressions can name them, and these counters. One is
-/// written as NVIDIA does: `unit__quantity`, and after a dot what of it.
+/// Rewrites an objective so that the expression language can name its hardware counters, and returns the counters.
+/// NVIDIA writes a counter as `unit__quantity`, followed by a dot and a suffix.
 fn with_counters(text: &str) -> (String, Vec<String>) {
     let (mut rewritten, mut counters, mut rest) = (String::new(), Vec::new(), 0);
     for (start, path) in paths(text) {
@@ -256,7 +254,7 @@ fn with_counters(text: &str) -> (String, Vec<String>) {
     (rewritten, counters)
 }
 
-/// A hardware counter as a name of the language.
+/// A hardware counter as a name of the expression language.
 fn in_language(counter: &str) -> String {
     counter.replace('.', "__")
 }
@@ -293,7 +291,7 @@ mod tests {
             of(&["percentile(exec_time, 90)", "min:registers", "code_size", "build_time"]).unwrap(),
             [460.0, 40.0, 2048.0, 0.75]
         );
-        // Two operations for each of 640 threads, a nanosecond being a billionth of a second.
+        // Two operations for each of 640 threads, per nanosecond.
         assert_eq!(of(&["max: 2 * grid.x * block.x / time"]).unwrap(), [2.0 * 640.0 / 300.0]);
         assert!(of(&["time * (1 + 0.1 * (registers > 32 ? 1 : 0))"]).is_err());
         assert_eq!(of(&["if registers > 32 { time * 1.1 } else { time }"]).unwrap(), [330.0 + 0.0]);
@@ -357,12 +355,12 @@ mod tests {
         assert_eq!(
             error,
             "the objective 'sm__warps_active.avg.pct_of_peak_sustained_active' needs the hardware counter \
-             sm__warps_active.avg.pct_of_peak_sustained_active, which was not counted: CUPTI is not there"
+             sm__warps_active.avg.pct_of_peak_sustained_active, which has no value: CUPTI is not there"
         );
         let error = evaluate(&result()).unwrap_err().to_string();
-        assert!(error.ends_with("which was not counted: its result was measured without"), "{error}");
+        assert!(error.ends_with("the result was measured without counters"), "{error}");
         let error = Objectives::read(&["dram__bytes.sum * tmie"], Metric::Mean).err().unwrap().to_string();
-        assert!(error.contains("'dram__bytes.sum * tmie' has the name 'tmie'"), "{error}");
+        assert!(error.contains("'dram__bytes.sum * tmie' has the unknown name 'tmie'"), "{error}");
     }
 
     #[test]
@@ -377,10 +375,10 @@ mod tests {
         assert!(of(&[""]).unwrap_err().starts_with("an objective is empty"));
         assert!(of(&["min:speedup"]).unwrap_err().contains("asks for the slowest"));
         for (text, words) in [
-            ("registres", "known are active_blocks_per_sm, baseline"),
-            ("spill_stores", "the device does not say it"),
-            ("spill_loads", "the device does not say it"),
-            ("occupancy * 2", "nothing"),
+            ("registres", "known names are active_blocks_per_sm, baseline"),
+            ("spill_stores", "this device does not report it"),
+            ("spill_loads", "this device does not report it"),
+            ("occupancy * 2", "null"),
             ("energy_j", "could not be measured"),
             ("time * energy_j", "could not be measured"),
             ("time <", "cannot be read"),

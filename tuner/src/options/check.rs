@@ -1,11 +1,11 @@
-//! Checks of options: those that do not go together, and values that make no sense.
+//! Checks that options fit together, and that their values make sense.
 
 use mneme_core::recording::USUAL;
 
 use super::choices::TIMERS;
 use super::{Options, Range};
 
-/// Options of which one at most is given, by the keys that files have for them.
+/// Groups of options that exclude each other, by their keys in configuration files.
 pub(super) const EXCLUSIVE: &[&[&str]] = &[
     &["codegen_opt_range", "fixed_codegen_opt"],
     &["passes", "fixed_passes"],
@@ -42,7 +42,7 @@ pub(super) const BUILT_IN: [&str; 17] = [
     "max_threads_policy",
 ];
 
-/// One sentence.
+/// An error in the options, in one sentence.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Contradiction(String);
@@ -52,7 +52,7 @@ fn option(key: &str) -> String {
 }
 
 impl Options {
-    /// Says in one sentence what is missing, contradictory or out of range, if anything is.
+    /// Fails with one sentence if an option is missing, out of range or contradicts another.
     pub fn check(&self) -> Result<(), Contradiction> {
         let problem = self
             .missing()
@@ -67,7 +67,7 @@ impl Options {
 
     fn missing(&self) -> Option<String> {
         if self.resume && self.results_dir.is_none() {
-            return Some("--resume needs --results-dir: the folder of the session to go on with".into());
+            return Some("--resume needs --results-dir: the folder of the session to resume".into());
         }
         if self.simulates_a_table() {
             return None;
@@ -84,11 +84,12 @@ impl Options {
         EXCLUSIVE.iter().find_map(|group| {
             let mut found = group.iter().filter(given);
             let (first, second) = (found.next()?, found.next()?);
-            Some(format!("{} and {} exclude each other; give one of them", option(first), option(second)))
+            Some(format!("{} and {} exclude each other; pass only one of them", option(first), option(second)))
         })
     }
 
-    /// Takes the recording that `mneme record` writes if none is named, unless a session goes on.
+    /// If the options name no recording, uses the folder that `mneme record` writes by default. A resumed session knows
+    /// its recording.
     #[must_use]
     pub fn with_usual_recording(mut self) -> Self {
         if self.record_database.is_empty() && !self.resume && !self.simulates_a_table() {
@@ -97,12 +98,12 @@ impl Options {
         self
     }
 
-    /// Whether results are those of a file, which has its own space; nothing recorded is needed then.
+    /// Whether the options simulate with a file of results, which has its own space and needs no recording.
     pub fn simulates_a_table(&self) -> bool {
         self.record_database.is_empty() && self.simulate.as_ref().is_some_and(|path| path.is_file())
     }
 
-    /// What only the built-in space has.
+    /// An error if options for the built-in space are combined with another space.
     fn space_problem(&self) -> Option<String> {
         let own = match (&self.space_module, &self.space) {
             (Some(_), _) => "--space-module",
@@ -115,7 +116,7 @@ impl Options {
         let said = serde_json::to_value(self).expect("plain data serialises");
         let name = BUILT_IN.iter().find(|name| said.get(**name).is_some())?;
         Some(format!(
-            "{} changes the built-in search space and {own} names another one; leave one of them out",
+            "{} changes the built-in search space, but {own} names another one; leave one of them out",
             option(name)
         ))
     }
@@ -130,7 +131,7 @@ impl Options {
         let sampler = self.chosen_sampler();
         match optuna {
             Some(name) if !sampler.is_optunas() => Some(format!(
-                "{name} is Optuna's, which samples by tpe, random or nsga2; add --sampler tpe, or leave {name} out"
+                "{name} needs one of Optuna's samplers; add --sampler tpe, random or nsga2, or leave {name} out"
             )),
             _ if self.trials.is_none() && !sampler.is_exhaustive() => {
                 Some(format!("--sampler {} needs --trials: how many configurations to evaluate", sampler.name()))
@@ -142,19 +143,19 @@ impl Options {
     fn range_problem(&self) -> Option<String> {
         let level = self.fixed_codegen_opt.map(Range::one).or(self.codegen_opt_range);
         if level.is_some_and(|range| range.high > 3) {
-            return Some("code generation levels go from 0 to 3".into());
+            return Some("code generation levels are numbers from 0 to 3".into());
         }
         let blocks = self.fixed_min_blocks_per_sm.map(Range::one).or(self.min_blocks_per_sm_range);
         if blocks.is_some_and(|range| range.low == 0 || range.high > 32) {
             return Some(
-                "a multiprocessor holds 1 to 32 blocks at a time; --min-blocks-per-sm-range goes no further".into(),
+                "a multiprocessor holds 1 to 32 blocks at a time; keep --min-blocks-per-sm-range within that".into(),
             );
         }
         if self.max_threads_range.is_some_and(|range| range.low == 0 || range.high > 1024) {
-            return Some("a block has 1 to 1024 threads; --max-threads-range goes no further".into());
+            return Some("a block has 1 to 1024 threads; keep --max-threads-range within that".into());
         }
         if self.iterations == Some(0) || self.trials == Some(0) || self.workers == Some(0) {
-            return Some("iterations, trials and workers are at least 1".into());
+            return Some("--iterations, --trials and --workers must be at least 1".into());
         }
         let seconds = [
             ("--timeout", self.timeout),
@@ -164,11 +165,12 @@ impl Options {
         if let Some((name, _)) =
             seconds.into_iter().find(|(_, seconds)| seconds.is_some_and(|it| !(it.is_finite() && it > 0.0)))
         {
-            return Some(format!("{name} is a number of seconds above 0"));
+            return Some(format!("{name} must be a number of seconds above 0"));
         }
         if self.racing.is_some_and(|factor| !(factor.is_finite() && factor > 1.0)) {
             return Some(
-                "--racing is a number above 1: how much slower than the best a candidate may be at first".into(),
+                "--racing must be a number above 1: how much slower than the fastest first run a candidate's may be"
+                    .into(),
             );
         }
         let local =
@@ -177,16 +179,13 @@ impl Options {
             matches!(self.sampler, Some(crate::sampler::SamplerKind::Exhaustive | crate::sampler::SamplerKind::Passes));
         let optunas = self.study_name.is_some() || self.optuna_storage.is_some() || self.pruner.is_some();
         if !self.learn_from.is_empty() && (walks || optunas || (self.sampler.is_none() && self.trials.is_none())) {
-            return Some(
-                "--learn-from is for samplers of our own that have --trials, not for exhaustive, passes and Optuna's"
-                    .into(),
-            );
+            return Some("--learn-from needs --trials and a built-in sampler other than exhaustive and passes".into());
         }
         if self.start_from.is_some() && !local {
             return Some("--start-from is for --sampler greedy and --sampler annealing".into());
         }
         if [self.rtol, self.atol].into_iter().flatten().any(|bound| !(bound.is_finite() && bound >= 0.0)) {
-            return Some("--rtol and --atol are numbers that are not negative".into());
+            return Some("--rtol and --atol must not be negative".into());
         }
         if let Some(Err(problem)) = self.dtype.as_deref().map(super::choices::float_type) {
             return Some(format!("--dtype: {problem}"));
@@ -195,7 +194,7 @@ impl Options {
             return Some(format!("--device: {problem}"));
         }
         let timer = self.timer.as_deref().filter(|timer| !TIMERS.contains(timer));
-        timer.map(|timer| format!("--timer is one of {}, not '{timer}'", TIMERS.join(", ")))
+        timer.map(|timer| format!("--timer must be one of {}, not '{timer}'", TIMERS.join(", ")))
     }
 }
 
@@ -222,14 +221,14 @@ mod tests {
             (&["--space-module", "a:B", "--passes", "default<O1>"], "--passes changes the built-in search space"),
             (&["--space-module", "a:B", "--space-preset", "quick"], "exclude each other"),
             (&["--space-arg", "a=1"], "--space-arg is for the class"),
-            (&["--study-name", "s"], "--study-name is Optuna's"),
+            (&["--study-name", "s"], "--study-name needs one of Optuna's samplers"),
             (&["--all-instances", "--record-id", "1"], "exclude each other"),
             (&["--record-database", "b.json", "--record-id", "1"], "for several kernels use --all-instances"),
             (&["--codegen-opt-range", "0:4"], "from 0 to 3"),
             (&["--fixed-codegen-opt", "4"], "from 0 to 3"),
             (&["--min-blocks-per-sm-range", "0:4"], "1 to 32"),
             (&["--max-threads-range", "32:2048"], "1 to 1024"),
-            (&["--timeout", "0"], "--timeout is a number of seconds"),
+            (&["--timeout", "0"], "--timeout must be a number of seconds"),
             (&["--fail-fast", "--keep-going"], "cannot be used with"),
             (&["--print-space", "--dry-run"], "cannot be used with"),
             (&["--proteus-output", "a", "--no-proteus-output"], "cannot be used with"),

@@ -1,16 +1,16 @@
-//! Values that options take.
+//! Types of option values.
 
 use std::fmt;
 
 use clap::ValueEnum;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
-/// What times kernels, as `mneme-replay` has it.
+/// The timers that `mneme-replay` knows.
 pub const TIMERS: [&str; 4] = [AUTO, "events", "cupti", "rocprofiler"];
-/// The same as nothing said.
+/// The default timer.
 pub const AUTO: &str = "auto";
 
-/// How a setting that is on or off varies.
+/// How an on-off setting varies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Switch {
@@ -18,7 +18,7 @@ pub enum Switch {
     Fixed,
     On,
     Off,
-    /// Both are tried
+    /// Try both
     OnOff,
 }
 
@@ -33,7 +33,7 @@ impl Switch {
     }
 }
 
-/// YAML's older readers take `on` and `off` for booleans, and so do people.
+/// A switch may also be a boolean, because YAML 1.1 reads `on` and `off` as booleans.
 impl<'de> Deserialize<'de> for Switch {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
@@ -44,56 +44,55 @@ impl<'de> Deserialize<'de> for Switch {
         }
         match Written::deserialize(deserializer) {
             Ok(Written::Plain(on)) => Ok(if on { Self::On } else { Self::Off }),
-            Ok(Written::Name(name)) => {
-                Self::from_str(&name, false).map_err(|_| D::Error::custom(format!("'{name}' is none of {SWITCHES}")))
-            }
-            Err(_) => Err(D::Error::custom(format!("it is one of {SWITCHES}"))),
+            Ok(Written::Name(name)) => Self::from_str(&name, false)
+                .map_err(|_| D::Error::custom(format!("'{name}' must be one of {SWITCHES}"))),
+            Err(_) => Err(D::Error::custom(format!("a switch must be one of {SWITCHES}"))),
         }
     }
 }
 
-const SWITCHES: &str = "fixed, on, off and on-off";
+const SWITCHES: &str = "fixed, on, off or on-off";
 
-/// Arguments that are folded where specialisation is on.
+/// The arguments that specialisation folds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FoldedArguments {
-    /// Of each instance all of its own
+    /// All arguments of each instance
     All,
-    /// Those that are the same in all instances of the session
+    /// Arguments that are equal in all instances of the session
     Common,
 }
 
-/// What launch bounds promise.
+/// The number of threads that launch bounds promise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MaxThreadsPolicy {
-    /// The threads of the recorded block; larger blocks are no candidates then
+    /// The threads of the recorded block; excludes larger blocks
     Recorded,
     /// The threads of the candidate's block
     BlockThreads,
-    /// Every power of two from there up to 1024
+    /// Every power of two from the block's threads up to 1024
     PowersOfTwo,
     /// 1024
     Hardware,
 }
 
-/// What speedups are over.
+/// The code that speedups compare with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BaselineCode {
-    /// The code that the application ran
+    /// The application's own code
     Original,
-    /// What the first pipeline makes of the recorded IR, as in the existing Mneme
+    /// The recorded IR after the first pipeline, as in the existing Mneme
     Pipeline,
 }
 
-/// How often a candidate is measured.
+/// How many runs a candidate gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunsKind {
-    /// Until it is clear whether the candidate is among the best, --iterations at most; a kernel of 20 ms
-    /// is measured three times at most, after one warm-up
+    /// Until it is clear whether the candidate is among the best, at most --iterations; kernels of 20 ms or more are
+    /// measured at most three times, after one warm-up
     Needed,
     /// --iterations, after --warmup
     All,
@@ -116,7 +115,7 @@ impl Pruner {
     }
 }
 
-/// The name of a value as files and command lines spell it.
+/// The name of a value in files and on command lines.
 fn name(value: &impl Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(name)) => name,
@@ -142,14 +141,14 @@ impl Range {
     }
 }
 
-/// Reads `LOW:HIGH` or `LOW:HIGH:STEP`.
+/// Parses `LOW:HIGH` or `LOW:HIGH:STEP`.
 impl std::str::FromStr for Range {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let numbers: Vec<u32> = text
             .split(':')
-            .map(|part| part.parse().map_err(|_| format!("'{part}' is no number")))
+            .map(|part| part.parse().map_err(|_| format!("'{part}' is not a whole number")))
             .collect::<Result<_, _>>()?;
         let range = match numbers[..] {
             [low, high] => Self { low, high, step: 1 },
@@ -157,7 +156,7 @@ impl std::str::FromStr for Range {
             _ => return Err("write it as LOW:HIGH or LOW:HIGH:STEP".into()),
         };
         if range.low > range.high || range.step == 0 {
-            return Err("LOW is at most HIGH and STEP at least 1".into());
+            return Err("LOW must not exceed HIGH, and STEP must be at least 1".into());
         }
         Ok(range)
     }
@@ -179,12 +178,12 @@ impl Serialize for Range {
 impl<'de> Deserialize<'de> for Range {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)
-            .map_err(|_| D::Error::custom("a range is written as \"LOW:HIGH\", in quotes"))?;
+            .map_err(|_| D::Error::custom("write a range as \"LOW:HIGH\", in quotes"))?;
         text.parse().map_err(D::Error::custom)
     }
 }
 
-/// Accepts what `mneme-replay --device` accepts.
+/// Checks the syntax of `--device`, as in `mneme-replay`.
 pub fn device(text: &str) -> Result<String, String> {
     let is_device = |name: &str| {
         const KINDS: [&str; 3] = ["cpu", "cuda", "hip"];
@@ -198,19 +197,19 @@ pub fn device(text: &str) -> Result<String, String> {
     if text.split(',').all(is_device) && (of_cpu == 0 || of_cpu == text.split(',').count()) {
         Ok(text.into())
     } else {
-        Err(format!("use cpu, cuda, hip or the numbers of GPUs, as in 0,1{}", mneme_core::device::kind_hint(text)))
+        Err(format!("use cpu, cuda, hip or the numbers of GPUs, such as 0,1{}", mneme_core::device::kind_hint(text)))
     }
 }
 
-/// A bound of an error.
+/// Parses a tolerance for errors.
 pub fn tolerance(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()
         .filter(|value: &f64| value.is_finite() && *value >= 0.0)
-        .ok_or_else(|| "use a number that is not negative".into())
+        .ok_or_else(|| "use a number of at least 0".into())
 }
 
-/// A type that [`tolerance`] is for, as `mneme-replay --dtype` accepts it.
+/// Checks a type for `--dtype`, as in `mneme-replay`.
 pub fn float_type(text: &str) -> Result<String, String> {
     if ["f16", "f32", "f64"].contains(&text) { Ok(text.into()) } else { Err("use f16, f32 or f64".into()) }
 }
@@ -238,7 +237,7 @@ mod tests {
             (read("true").unwrap(), read("\"off\"").unwrap(), read("\"on-off\"").unwrap()),
             (Switch::On, Switch::Off, Switch::OnOff)
         );
-        assert!(read("\"maybe\"").unwrap_err().to_string().contains("'maybe' is none of fixed"));
+        assert!(read("\"maybe\"").unwrap_err().to_string().contains("'maybe' must be one of fixed"));
     }
 
     #[test]

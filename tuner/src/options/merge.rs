@@ -1,4 +1,4 @@
-//! The command line over a configuration file over the options of a session to be resumed.
+//! Merges options: the command line overrides the configuration file, which overrides the resumed session.
 
 use std::path::{Path, PathBuf};
 
@@ -15,13 +15,12 @@ use crate::document::{self, DocumentError};
 pub enum MergeError {
     #[error(transparent)]
     Document(#[from] DocumentError),
-    #[error("{path} is no configuration: {problem}", path = path.display())]
+    #[error("{path} is not a configuration file: {problem}", path = path.display())]
     Configuration { path: PathBuf, problem: String },
 }
 
 impl Options {
-    /// Adds what the configuration file says and, when resuming, what the session was told that wrote the results
-    /// folder.
+    /// Adds the options of the configuration file and, when resuming, those of the session in the results folder.
     pub fn merged(mut self) -> Result<Self, MergeError> {
         if self.no_adaptive_invalid_ban {
             self.adaptive_invalid_ban = Some(false);
@@ -36,7 +35,7 @@ impl Options {
                 cover(&mut merged, layer(&earlier)?);
                 merged.entry("baseline").or_insert_with(|| BASELINE_BEFORE.into());
             }
-            // What went with the space of then says nothing about another one.
+            // Options for the earlier session's space do not apply to another space.
             let other_space = |layer: &Map<String, Value>| {
                 ["space_preset", "space_module", "space"].iter().any(|key| layer.contains_key(*key))
             };
@@ -56,14 +55,14 @@ impl Options {
             print_space: self.print_space,
             dry_run: self.dry_run,
             baseline_only: self.baseline_only,
-            // Of another session, in whatever file it stands.
+            // This belongs to an earlier session, whatever file it comes from.
             measured: None,
             ..from_files
         })
     }
 }
 
-/// Options that say how a candidate is made, judged and timed, by their names.
+/// Names of the options that determine how candidates are compiled, judged and timed.
 const CONDITIONS: [&str; 11] = [
     "rtol",
     "atol",
@@ -77,12 +76,11 @@ const CONDITIONS: [&str; 11] = [
     "from-ptx",
     "accept-unproven",
 ];
-/// `--baseline` of sessions that do not say which theirs is: they are of before there was another one.
+/// The baseline of sessions without `baseline` in their options: at that time there was only this one.
 const BASELINE_BEFORE: &str = "pipeline";
 
 impl Options {
-    /// The first option by which results of the other session would not compare with this one's; as users write it,
-    /// without dashes.
+    /// The name, without dashes, of the first option that makes the results of two sessions incomparable.
     pub fn other_condition(&self, other: &Self) -> Option<&'static str> {
         let [own, other] = [self, other].map(|options| {
             let mut options = object(options);
@@ -97,13 +95,13 @@ impl Options {
     }
 }
 
-/// What a file says, checked.
+/// Reads and checks a configuration file.
 fn layer(path: &Path) -> Result<Map<String, Value>, MergeError> {
     let wrong = |problem: String| MergeError::Configuration { path: path.into(), problem };
     let fields = match document::read(path)? {
         Value::Object(fields) => fields,
         Value::Null => Map::new(),
-        _ => return Err(wrong("it is a mapping from the options' names to their values".into())),
+        _ => return Err(wrong("it must map option names to values".into())),
     };
     let fields: Map<String, Value> = fields
         .into_iter()
@@ -111,7 +109,7 @@ fn layer(path: &Path) -> Result<Map<String, Value>, MergeError> {
         .map(|(name, value)| (name.replace('-', "_"), value))
         .collect();
     for (name, value) in &fields {
-        // One at a time, so that the error can name it.
+        // Checked one at a time, so that the error can name the field.
         let single = Map::from_iter([(name.clone(), value.clone())]);
         serde_json::from_value::<Options>(Value::Object(single)).map_err(|error| {
             let error = error.to_string();
@@ -126,7 +124,7 @@ fn layer(path: &Path) -> Result<Map<String, Value>, MergeError> {
     Ok(fields)
 }
 
-/// Lays options over others. One of several that exclude each other takes the place of the others.
+/// Lays options over others. An option also removes those that it excludes.
 fn cover(below: &mut Map<String, Value>, above: Map<String, Value>) {
     for group in EXCLUSIVE {
         if group.iter().any(|name| above.contains_key(*name)) {
@@ -145,7 +143,7 @@ fn object(options: &Options) -> Map<String, Value> {
     }
 }
 
-/// A text, which people write as a number too.
+/// Deserialises a text, which may be written as a number.
 pub fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     Ok(Some(plain(Value::deserialize(deserializer)?)?))
 }
@@ -158,7 +156,7 @@ fn plain<E: serde::de::Error>(value: Value) -> Result<String, E> {
     }
 }
 
-/// A list, or what would be its only element.
+/// A list, or its only element alone.
 pub mod one_or_many {
     use super::*;
 
@@ -172,7 +170,7 @@ pub mod one_or_many {
     pub fn deserialize<'de, T: DeserializeOwned, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<T>, D::Error> {
         let values = match Value::deserialize(deserializer)? {
             Value::Array(values) => values,
-            // `verify_all: true` is the option without a value.
+            // `verify_all: true` means `--verify-all` without a value.
             Value::Bool(true) => vec![Value::from("all")],
             Value::Bool(false) => Vec::new(),
             one => vec![one],
@@ -250,8 +248,8 @@ mod tests {
         for (text, expected) in [
             ("iteration: 3", "there is no option 'iteration'"),
             ("iterations: many", "iterations: "),
-            ("launch_bounds_space: maybe", "'maybe' is none of"),
-            ("- a\n- b", "it is a mapping"),
+            ("launch_bounds_space: maybe", "'maybe' must be one of"),
+            ("- a\n- b", "it must map option names"),
             ("resume: true", "there is no option 'resume'"),
         ] {
             let path = file(text);

@@ -1,4 +1,4 @@
-//! Settings: the options of a session with every default filled in, by what they are for.
+//! Settings: the options of a session with all defaults filled in, grouped by purpose.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -9,47 +9,47 @@ use crate::metric::Metric;
 use crate::sampler::{SamplerKind, SamplerSettings};
 use crate::space::{BlockAxes, Point, PresetOptions};
 
-/// All that a session of one kernel was told.
+/// The settings of a session for one kernel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TuningSettings {
     pub mode: SessionMode,
     pub space: SpaceSettings,
     pub folded: FoldedArguments,
-    /// Whether block shapes that the device keeps refusing are left out.
+    /// Whether the session skips block shapes that the device keeps refusing.
     pub ban_refused_blocks: bool,
     pub search: SearchSettings,
-    /// As users write them, at least one.
+    /// As users write them; at least one.
     pub objectives: Vec<String>,
     pub metric: Metric,
-    /// Whether speedups are over the code that the application ran, else over the first pipeline's.
+    /// Whether speedups compare with the application's own code; otherwise with the first pipeline's.
     pub over_original: bool,
     pub replay: CandidateSettings,
     pub confirmation: ConfirmationSettings,
-    /// Recorded results that answer in place of a device.
+    /// Recorded results that replace the device.
     pub simulate: Option<PathBuf>,
     pub cache: Option<PathBuf>,
-    /// Goes on with the session of the results folder, perhaps with a baseline that is measured again.
+    /// Resumes the session of the results folder; `rerun_baseline` measures its baseline again.
     pub resume: bool,
     pub rerun_baseline: bool,
     pub proteus: ProteusOutput,
     pub quiet: bool,
-    /// The options that come to these settings when they are said again.
+    /// The options that give these settings.
     pub(super) written: Options,
 }
 
 impl TuningSettings {
-    /// What `config.json` and `--dump-config` have: all options with their defaults.
+    /// All options with their defaults, for `config.json` and `--dump-config`.
     pub fn written(&self) -> &Options {
         &self.written
     }
 
-    /// Whether it is open if the grid follows the block, which depends on the kernel.
+    /// Whether the kernel decides if the grid follows the block, because the user did not.
     pub fn asks_for_grid(&self) -> bool {
         self.written.keep_grid.is_none()
             && matches!(&self.space, SpaceSettings::BuiltIn(preset) if preset.launch_dim != BlockAxes::None)
     }
 
-    /// Tries both for a kernel that reads the grid's dimensions, and says so in what is written.
+    /// For a kernel that reads the grid's dimensions, tries both, and notes that in the written options.
     pub fn settle_grid(&mut self, reads_grid: bool) {
         let mode = if reads_grid { Switch::OnOff } else { Switch::Off };
         if let SpaceSettings::BuiltIn(preset) = &mut self.space {
@@ -58,7 +58,7 @@ impl TuningSettings {
         }
     }
 
-    /// What the session measured, as far as that is known.
+    /// The recording and device that the session measures, once known.
     pub fn measured(&self) -> Option<&Measured> {
         self.written.measured.as_ref()
     }
@@ -68,25 +68,25 @@ impl TuningSettings {
     }
 }
 
-/// What is done.
+/// What a session does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SessionMode {
     Tune,
-    /// The baseline is replayed and nothing else.
+    /// Replays only the baseline.
     BaselineOnly,
     PrintSpace,
-    /// The baseline's configuration and the space are printed.
+    /// Prints the baseline's configuration and the space.
     DryRun,
 }
 
 impl SessionMode {
-    /// Nothing is replayed.
+    /// Whether the mode replays nothing.
     pub fn inspects(self) -> bool {
         matches!(self, Self::PrintSpace | Self::DryRun)
     }
 }
 
-/// Where the search space comes from.
+/// The source of the search space.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SpaceSettings {
     BuiltIn(PresetOptions),
@@ -96,7 +96,7 @@ pub enum SpaceSettings {
         name: String,
         arguments: Vec<String>,
     },
-    /// That of the results which answer in place of a device.
+    /// The space of a file of results that replaces the device.
     Table,
 }
 
@@ -104,21 +104,21 @@ pub enum SpaceSettings {
 #[derive(Clone, Debug, PartialEq)]
 pub struct SearchSettings {
     pub sampler: SamplerKind,
-    /// `None` where all of the space is meant.
+    /// `None` to try the whole space.
     pub trials: Option<u64>,
     pub seed: u64,
     pub start_from: Option<PathBuf>,
     /// Results folders of other sessions.
     pub learn_from: Vec<PathBuf>,
-    /// Seconds after which no candidate is submitted.
+    /// Seconds after which the session submits no more candidates.
     pub timeout: Option<f64>,
-    /// Optuna's study, where its samplers are used in place of ours.
+    /// The Optuna study, if Optuna samples.
     pub study: Option<StudySettings>,
     pub python: Option<PathBuf>,
 }
 
 impl SearchSettings {
-    /// What one of our samplers needs to know, and where it starts.
+    /// Settings for a built-in sampler, with its starting point.
     pub fn for_sampler(&self, start: Option<Point>) -> SamplerSettings {
         let trials = self.trials.map(|trials| usize::try_from(trials).unwrap_or(usize::MAX));
         SamplerSettings { seed: self.seed, trials, start }
@@ -133,18 +133,18 @@ pub struct StudySettings {
     pub pruner: Option<Pruner>,
 }
 
-/// How candidates are replayed, judged and timed; what is `None` is up to the replayer.
+/// How candidates are replayed, judged and timed. The replayer decides what is `None`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CandidateSettings {
     pub iterations: u32,
     pub warmup: u32,
-    /// Whether a candidate has all of these.
+    /// Whether every candidate gets all of these runs.
     pub runs: RunsKind,
     pub workers: Option<u32>,
     pub device: Option<String>,
     /// Start from the PTX beside the recorded machine code.
     pub from_ptx: bool,
-    /// Candidates count whose memory is as recorded, whatever that shows.
+    /// Whether candidates count as verified even if that shows too little.
     pub accept_unproven: bool,
     pub rtol: Option<f64>,
     pub atol: Option<f64>,
@@ -154,21 +154,21 @@ pub struct CandidateSettings {
     /// Seconds.
     pub trial_timeout: Option<f64>,
     pub fail_fast: bool,
-    /// How much longer than the fastest first run one may take.
+    /// Ratio of a first run to the fastest first run at which a candidate is given up.
     pub racing: Option<f64>,
 }
 
-/// How the best are measured again.
+/// How the best candidates are measured again.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConfirmationSettings {
-    /// How many of them; 0 reports the first measurements.
+    /// Number of finalists; 0 reports the first measurements.
     pub finalists: usize,
     pub time: Duration,
-    /// Instances that the best is verified on too; "all" is all of the kernel's.
+    /// Instances on which the best is verified too; "all" means every instance of the kernel.
     pub verify_all: Vec<String>,
 }
 
-/// Where the best goes for Proteus.
+/// The destination of the best for Proteus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProteusOutput {
     Nowhere,

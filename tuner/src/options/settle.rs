@@ -1,7 +1,6 @@
-//! Defaults: settings from what was said, and what is meant where nothing was.
+//! Fills in defaults: makes settings from options.
 //!
-//! Each default is stated once, where its option is filled in; what `config.json` has and what the session goes by come
-//! from there.
+//! Each default is stated once, where its option is filled in. `config.json` and the session both use that value.
 
 use std::time::Duration;
 
@@ -20,13 +19,13 @@ use crate::sampler::SamplerKind;
 use crate::space::{BlockAxes, LaunchSafety, MaxThreads, Preset, PresetOptions};
 
 impl Options {
-    /// The sampler that was named, or the one for so many trials.
+    /// The sampler that the user named, or the default for this number of trials.
     pub(super) fn chosen_sampler(&self) -> SamplerKind {
-        // Without a number of trials all of the space is meant.
+        // Without a number of trials, the session tries the whole space.
         self.sampler.unwrap_or(SamplerKind::of_trials(self.trials))
     }
 
-    /// The settings of a session in the space that is meant.
+    /// The settings of a session in the space that the options describe.
     pub fn settled(mut self) -> TuningSettings {
         let space = match (&self.space_module, &self.space) {
             (Some(class), _) => SpaceSettings::Class { name: class.clone(), arguments: self.space_arg.clone() },
@@ -36,7 +35,7 @@ impl Options {
         self.settled_in(space)
     }
 
-    /// The settings of a session on a file of results, to which neither the built-in space nor Proteus belongs.
+    /// The settings of a session on a file of results, which has neither the built-in space nor a use for Proteus.
     pub fn settled_on_table(self) -> TuningSettings {
         Self { no_proteus_output: Some(true), ..self }.settled_in(SpaceSettings::Table)
     }
@@ -98,7 +97,7 @@ impl Options {
             sampler,
             trials: self.trials,
             study: is_optunas.then(study),
-            // A session that is resumed needs the same random numbers.
+            // A resumed session needs the same random numbers.
             seed: *self.seed.get_or_insert_with(random_seed),
             start_from: self.start_from.clone(),
             learn_from: self.learn_from.clone(),
@@ -140,10 +139,9 @@ impl Options {
         }
     }
 
-    /// Reads `--pipeline-file`, so that what is written to `config.json` needs no other file.
+    /// Reads `--pipeline-file`, so that `config.json` refers to no other file.
     ///
-    /// # Errors
-    /// The file cannot be read, or a pipeline is empty.
+    /// # Errors The file cannot be read, or has no pipeline.
     pub fn with_pipelines(mut self) -> Result<Self, DocumentError> {
         if let Some(path) = self.pipeline_file.take() {
             let text = trust::read_text(&path).map_err(|source| DocumentError::Read { path: path.clone(), source })?;
@@ -151,7 +149,7 @@ impl Options {
             let before = self.passes.len();
             self.passes.extend(lines.map(str::to_owned));
             if self.passes.len() == before {
-                return Err(DocumentError::Syntax { path, problem: "it has no pipeline".into() });
+                return Err(DocumentError::Syntax { path, problem: "it contains no pipeline".into() });
             }
         }
         Ok(self)
@@ -193,13 +191,13 @@ impl Options {
         let (min_blocks_per_sm, max_threads) = if launch_bounds.contains(&true) {
             (self.settle_min_blocks(preset), self.settle_max_threads())
         } else {
-            // Without bounds nothing is promised.
+            // Without launch bounds, this has no effect.
             (Vec::new(), MaxThreads::Block)
         };
         PresetOptions {
             launch_dim,
             launch_safety,
-            // Whether both are tried depends on the kernel, see `TuningSettings::settle_grid`.
+            // Whether to try both depends on the kernel, see `TuningSettings::settle_grid`.
             keep_grid: self.keep_grid.map_or_else(|| vec![false], |mode| mode.values().to_vec()),
             passes: self.fixed_passes.clone().map_or_else(|| self.passes.clone(), |only| vec![only]),
             codegen_opt: codegen_opt.values(),
@@ -234,7 +232,7 @@ impl Options {
     }
 }
 
-/// A number that differs from session to session, short enough for every reader of JSON.
+/// A number that differs between sessions, small enough for every JSON reader.
 fn random_seed() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     std::collections::hash_map::RandomState::new().build_hasher().finish() >> 32
@@ -282,8 +280,8 @@ mod tests {
             let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
             let named = help.split("[default: ").nth(1).and_then(|rest| rest.split(']').next());
             let value = argument.get_long().and_then(|name| settled.get(name.replace('-', "_")));
-            // Defaults of several words say what they depend on, or are another option's.
-            let named = named.filter(|text| !text.contains(' ') && *text != "likewise");
+            // Defaults of several words depend on other options.
+            let named = named.filter(|text| !text.contains(' '));
             let Some((named, value)) = named.zip(value) else { continue };
             let value = value.as_f64().map_or_else(|| value.as_str().unwrap().to_owned(), |number| number.to_string());
             assert_eq!(value, named, "--{}", argument.get_long().unwrap());
