@@ -1,8 +1,8 @@
-//! The portfolio: a model, local search and evolution take turns over one history, by what they find.
+//! The portfolio: a model, local search and evolution take turns over one history.
 //!
-//! The first points fill the valid region. After them a bandit draws who chooses the next one, from what became of the
-//! points that each chose before. All of them propose valid points alone where the space tells its constraints, and
-//! what one finds the others start from. A local search that has tried all neighbours of the best point goes on from
+//! The first points fill the valid region. After that, a bandit draws the strategy for the next point, by the outcomes
+//! of each strategy's earlier points. If the space tells its constraints, all strategies propose only valid points, and
+//! each builds on the others' results. If local search has tried all neighbours of the best point, it continues from
 //! the next best, which restarts it.
 
 use std::cmp::Ordering;
@@ -19,36 +19,36 @@ use super::surrogate::{Covariance, Posterior};
 use super::{Ahead, History, Sampler, TrialOutcome, dominance, variation};
 use crate::space::{Point, SearchSpace};
 
-/// Points before the model is asked; each is the furthest from the others of so many draws.
+/// Points before the first model. Each is the one of `DRAWS` that is furthest from the others.
 const FIRST: usize = 10;
 const DRAWS: usize = 8;
-/// Points that the model is given: half of them the best.
+/// Points given to the model; half of them are the best.
 const GIVEN: usize = 120;
-/// Points that its parameters are fitted to, and by how much the history grows between two fits.
+/// Points to which the model's parameters are fitted, and growth of the history between two fits.
 const FITTED: usize = 80;
 const GROWTH: f64 = 1.25;
-/// Points that the model chooses from, and good points whose neighbours and children are among them.
+/// Points from which the model chooses, and number of good points whose neighbours and children are among them.
 const POOL: usize = 400;
 const LEADERS: usize = 5;
-/// Proposals that share a pool while its leaders are the same: to make one costs as much as to choose from it.
+/// Proposals that share a pool as long as its leaders stay the same: making a pool costs as much as choosing from it.
 const POOLED: usize = 8;
-/// Points whose neighbours local search looks for.
+/// Points whose neighbours local search considers.
 const RESTARTS: usize = 10;
-/// Probability at least that a point can be measured, whatever is known of others.
+/// Lower bound on the probability that a point can be measured.
 const LEAST_CHANCE: f64 = 0.02;
-/// Children that evolution draws for each one that it proposes, and points that may be parents.
+/// Children that evolution draws per proposal, and number of potential parents.
 const CHILDREN: usize = 16;
 const PARENTS: usize = 20;
-/// Points in the history up to which each point has a prediction of its own, and points that share one at most: one
-/// more tells a large history little.
+/// Length of the history up to which each point gets its own prediction, and the limit on points that share one: in a
+/// long history, one more point changes little.
 const OWN: usize = 200;
 const SHARED: usize = 50;
-/// How much less a point counts for the bandit than the one after it.
+/// Factor between the weights of consecutive points, for the bandit.
 const FORGETTING: f64 = 0.97;
-/// Points that it looks back on.
+/// Number of recent points that the bandit considers.
 const REMEMBERED: usize = 200;
 
-/// Who chooses.
+/// The strategy that chooses a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Strategy {
     Model,
@@ -56,7 +56,7 @@ enum Strategy {
     Evolution,
 }
 
-/// Strategies with the points that they are taken to have chosen before, and how many of these were successes.
+/// Strategies with a prior for the bandit: numbers of points, and of successes among them.
 const STRATEGIES: [(Strategy, f64, f64); 3] =
     [(Strategy::Model, 10.0, 3.0), (Strategy::Local, 10.0, 1.5), (Strategy::Evolution, 10.0, 0.5)];
 
@@ -66,29 +66,29 @@ pub struct Auto {
     seed: u64,
     region: Option<SearchRegion>,
     axes: Vec<Axis>,
-    /// By place in the history.
+    /// Encoded points by index in the history.
     codes: Vec<Vec<EncodedValue>>,
-    /// Who chose the point of a place.
+    /// The strategy that chose the point at an index.
     chosen: HashMap<usize, Strategy>,
-    /// Of what points come to, and of whether they can be measured.
+    /// Covariances of the score, and of whether points can be measured.
     covariance: Option<Covariance>,
     covariance_of_success: Option<Covariance>,
     model: Option<Model>,
-    /// Length of the history up to which the model serves.
+    /// Length of the history up to which the model is used.
     model_until: usize,
     /// Length of the history at which the covariances are fitted again.
     next_fit: usize,
     pool: Pool,
 }
 
-/// Points for the model to choose from.
+/// Points from which the model chooses.
 #[derive(Debug, Default)]
 struct Pool {
-    /// With what each promises, the best last.
+    /// Points with their promise, best last.
     points: Vec<(f64, Vec<EncodedValue>, Point)>,
-    /// Places of the points that it lies around.
+    /// Indices of the points around which the pool lies.
     leaders: Vec<usize>,
-    /// Lengths of the history up to which it serves, and up to which its order does.
+    /// Lengths of the history up to which the pool, and its order, are valid.
     until: usize,
     ordered_until: usize,
 }
@@ -102,14 +102,14 @@ impl Pool {
     }
 }
 
-/// What points may come to, given the history.
+/// A prediction for points, given the history.
 #[derive(Debug)]
 struct Model {
     posterior: Posterior,
-    /// Scores of the best point and of those that cannot be measured.
+    /// Scores of the best point, and of points that cannot be measured.
     best: f64,
     worst: f64,
-    /// Of whether a point can be measured, less the share of those that could; `None` where all could.
+    /// Predicts whether a point can be measured, relative to the share of points that could; `None` if all could.
     success: Option<(Posterior, f64)>,
 }
 
@@ -120,13 +120,13 @@ impl Model {
         (share + posterior.mean(axes, code)).clamp(LEAST_CHANCE, 1.0)
     }
 
-    /// The logarithms of the improvements that points promise.
+    /// The logarithms of the points' expected improvements.
     fn promises(&self, axes: &[Axis], codes: &[&[EncodedValue]]) -> Vec<f64> {
         let found = self.posterior.at(axes, codes).into_iter().zip(codes);
         found.map(|(found, code)| log_improvement(self.best, found) + self.chance(axes, code).ln()).collect()
     }
 
-    /// The score that is expected of a point.
+    /// The expected score of a point.
     fn expected(&self, axes: &[Axis], code: &[EncodedValue]) -> f64 {
         self.worst + self.chance(axes, code) * (self.posterior.mean(axes, code) - self.worst)
     }
@@ -135,9 +135,9 @@ impl Model {
 /// The history by rank.
 struct Ranks {
     length: usize,
-    /// Places of points that were measured, the best first.
+    /// Indices of measured points, best first.
     best: Vec<usize>,
-    /// Places of points that could not be measured, ascending.
+    /// Indices of points that could not be measured, ascending.
     failed: Vec<usize>,
 }
 
@@ -171,7 +171,7 @@ impl Auto {
         self.axes.iter().zip(a.iter().zip(b)).map(|(axis, (a, b))| axis.distance(a, b).powi(2)).sum()
     }
 
-    /// A valid point that is new: of some draws the one that is furthest from those before.
+    /// A new valid point: of some draws, the one that is furthest from earlier points.
     fn furthest(
         &self,
         space: &dyn SearchSpace,
@@ -187,8 +187,8 @@ impl Auto {
         draws.map(|point| (nearest(&point), point)).max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, point)| point)
     }
 
-    /// Draws who chooses: in proportion to the share of successes, of which later ones count more. A success is a point
-    /// that is among the best fiftieth, or the best.
+    /// Draws a strategy in proportion to its share of successes, with more weight on recent ones. A point is a success
+    /// if it is among the best 2 %, or the best of all.
     fn turn(&self, ranks: &Ranks, rng: &mut impl Rng) -> Strategy {
         let length = ranks.length;
         let best: HashSet<usize> = ranks.best[..ranks.best.len().min(1 + length / 50)].iter().copied().collect();
@@ -213,10 +213,10 @@ impl Auto {
         Strategy::Model
     }
 
-    /// Makes a model of the best points and some others, unless there is one of a history that was nearly as long.
+    /// Makes a model of the best points and some others, unless the current one is recent enough.
     ///
-    /// Points that could not be measured say where others cannot be, and nothing of how fast those are that can: as
-    /// slow points they would hide good ones beside them.
+    /// Points that could not be measured only tell where others may fail, not how fast points are. Treated as slow,
+    /// they would hide good points next to them.
     fn refresh(&mut self, ranks: &Ranks, rng: &mut impl Rng) {
         let length = ranks.length;
         if length < self.model_until && self.model.is_some() {
@@ -251,7 +251,7 @@ impl Auto {
         self.model = Some(Model { posterior, best, worst, success });
     }
 
-    /// What is known of whether points can be measured.
+    /// Learns whether points can be measured.
     fn learn_success(&mut self, ranks: &Ranks, fits: bool, rng: &mut impl Rng) -> Option<(Posterior, f64)> {
         let share = 1.0 - ranks.failed.len() as f64 / ranks.length as f64;
         let mut places: Vec<usize> = (0..ranks.length).collect();
@@ -264,7 +264,7 @@ impl Auto {
         Some((posterior, share))
     }
 
-    /// A process given the values at some places, with a covariance that is fitted to others where there are any.
+    /// A process given the values at some points, with a covariance fitted to others if given.
     fn learn(
         &self,
         before: Option<Covariance>,
@@ -285,7 +285,7 @@ impl Auto {
         Some((covariance, posterior))
     }
 
-    /// Neighbours of a point that are new.
+    /// New neighbours of a point.
     fn neighbours(
         &self,
         space: &dyn SearchSpace,
@@ -353,7 +353,7 @@ impl Auto {
         pool
     }
 
-    /// A point by the model: where it expects the largest improvement.
+    /// The model's choice: the point with the largest expected improvement.
     fn by_model(
         &mut self,
         space: &dyn SearchSpace,
@@ -378,7 +378,7 @@ impl Auto {
         std::iter::from_fn(|| self.pool.points.pop()).map(|(.., point)| point).find(|point| !history.has(point))
     }
 
-    /// The likeliest of some points.
+    /// The point with the best expected score.
     fn likeliest(
         &mut self,
         space: &dyn SearchSpace,
@@ -453,7 +453,7 @@ impl Sampler for Auto {
     }
 }
 
-/// Points that share a prediction.
+/// Number of points that share a prediction.
 fn shared(length: usize) -> usize {
     (length / OWN).pow(2).clamp(1, SHARED)
 }
@@ -475,8 +475,8 @@ impl Ranks {
         Self { length: history.tried().len(), best, failed }
     }
 
-    /// Ranks as quantiles of the normal distribution, smaller is better, by place: what the best are like counts,
-    /// whatever the unit and however slow the worst. What failed is worst, and what is in flight is in the middle.
+    /// Normal quantiles of the ranks by index in the history, smaller is better. The shape of the best counts, not the
+    /// unit or the slowest point. Failed points are worst, and points in flight are in the middle.
     fn scores(&self) -> Vec<f64> {
         let known = (self.best.len() + self.failed.len()).max(1) as f64;
         let normal = Normal::standard();
@@ -495,12 +495,12 @@ impl Ranks {
     }
 }
 
-/// The logarithm of the improvement over `best` that is expected of a normal distribution.
+/// The logarithm of the expected improvement over `best` under a normal distribution.
 fn log_improvement(best: f64, (mean, deviation): (f64, f64)) -> f64 {
     let normal = Normal::standard();
     let below = (best - mean) / deviation;
     let expected = below * normal.cdf(below) + normal.pdf(below);
-    // Far out the expectation is lost in rounding; its leading term orders as it does.
+    // Far out, rounding destroys the expectation; its leading term has the same order.
     let factor =
         if below > -5.0 && expected > 0.0 { expected.ln() } else { normal.ln_pdf(below) - 2.0 * below.abs().ln() };
     match factor.partial_cmp(&f64::NEG_INFINITY) {
@@ -525,7 +525,7 @@ mod tests {
             let point = auto.ask(&space, &history).unwrap();
             history.add(point, Some(TrialOutcome::Measured(vec![1.0 + time as f64])));
         }
-        // The history's length when the pool was made, after a point that came to this.
+        // Asks for a point with this outcome, and returns the history's length at which the pool was made.
         let mut made_after = |time: f64| {
             let point = auto.ask(&space, &history).unwrap();
             history.add(point, Some(TrialOutcome::Measured(vec![time])));

@@ -1,4 +1,4 @@
-//! Domains as a density sees them: distances between values, and kernels around one.
+//! Domains for densities: distances between values, and kernels around them.
 
 use std::f64::consts::{PI, SQRT_2};
 
@@ -11,40 +11,39 @@ use crate::space::{Domain, PassChoice};
 use super::variation;
 use crate::space::draw::draw_value;
 
-/// Values that a grid may have; domains with more are treated as a stretch of real numbers.
+/// Limit on the values of a grid. Larger domains are treated as real intervals.
 const LARGEST_GRID: u64 = 4096;
-/// Edits between a sequence and one drawn around it, at most.
+/// Limit on edits between a sequence and one drawn around it.
 const EDITS: usize = 3;
 
-/// A parameter's domain, prepared.
+/// A parameter's domain, prepared for a density.
 #[derive(Debug)]
 pub enum Axis {
-    /// Numbers that are counted: where each one's stretch begins and ends, on the axis (logarithmic where the domain
-    /// is).
+    /// Countable numbers, each with an interval of the axis (logarithmic if the domain is).
     Grid {
         domain: Domain,
         edges: Vec<f64>,
         centres: Vec<f64>,
     },
-    /// Numbers that are not.
+    /// Real numbers.
     Line {
         domain: Domain,
         low: f64,
         high: f64,
         log: bool,
     },
-    /// Values without an order; distances from 0 to 1 where they have numbers in them.
+    /// Values without an order. Distances are between 0 and 1, if the values contain numbers.
     Choice {
         domain: Domain,
         distances: Option<Vec<Vec<f64>>>,
-        /// Places in ascending order, where all values are numbers.
+        /// Ranks in ascending order, if all values are numbers.
         ranks: Option<Vec<usize>>,
     },
     Order {
         domain: Domain,
         values: Vec<Value>,
     },
-    /// Sequences of passes, which have neighbours and no density.
+    /// Sequences of passes, which have neighbours but no density.
     Sequence(PassChoice),
 }
 
@@ -55,9 +54,9 @@ pub enum EncodedValue {
     Absent,
     Index(usize),
     Number(f64),
-    /// Places of the values in an order.
+    /// Indices of the values in an order.
     Order(Vec<usize>),
-    /// How often each pass is in a sequence.
+    /// Count of each pass in a sequence.
     Bag(Vec<u32>),
 }
 
@@ -77,7 +76,7 @@ impl Axis {
         match (domain.size().filter(|size| *size <= LARGEST_GRID), half_step) {
             (Some(size), Some(half)) => {
                 let numbers: Vec<f64> = (0..size).filter_map(|index| domain.nth(index).as_f64()).collect();
-                // With a logarithmic axis the first stretch must not reach down to 0.
+                // On a logarithmic axis, the first interval must not reach down to 0.
                 let first = if log { (numbers[0] - half).max(numbers[0] / SQRT_2) } else { numbers[0] - half };
                 let edges =
                     std::iter::once(first).chain(numbers.iter().map(|number| number + half)).map(place).collect();
@@ -94,7 +93,7 @@ impl Axis {
         }
     }
 
-    /// Whether a density tells anything along this axis.
+    /// Whether the axis has more than one value.
     pub fn varies(&self) -> bool {
         match self {
             Self::Grid { centres, .. } => centres.len() > 1,
@@ -149,7 +148,7 @@ impl Axis {
         }
     }
 
-    /// Number of values where they are counted by an index.
+    /// Number of values, if an index counts them.
     pub fn indices(&self) -> Option<usize> {
         match self {
             Self::Grid { centres, .. } => Some(centres.len()),
@@ -158,8 +157,7 @@ impl Axis {
         }
     }
 
-    /// How far two values are from each other, from 0 to 1. Numbers that are listed are as far as there are others
-    /// between them.
+    /// The distance between two values, from 0 to 1. Listed numbers are as far apart as there are others between them.
     pub fn distance(&self, a: &EncodedValue, b: &EncodedValue) -> f64 {
         match (self, a, b) {
             (_, EncodedValue::Absent, EncodedValue::Absent) => 0.0,
@@ -186,7 +184,7 @@ impl Axis {
         }
     }
 
-    /// The density of the uniform distribution at `x`, as a logarithm.
+    /// The logarithm of the uniform density at `x`.
     pub fn uniform(&self, x: &EncodedValue) -> f64 {
         match (self, x) {
             (Self::Grid { edges, .. }, EncodedValue::Index(index)) => {
@@ -205,7 +203,7 @@ impl Axis {
             Self::Grid { edges, centres, .. } => {
                 let extent = edges[edges.len() - 1] - edges[0];
                 let sigma = width * extent;
-                // One imagined observation, spread as the uniform distribution, beside those that there are.
+                // Adds one imaginary observation with the uniform distribution.
                 let ground = 1.0 / (observations as f64 + 1.0);
                 let row = |centre: &f64| {
                     let cumulated: Vec<f64> = edges.iter().map(|edge| normal_below((edge - centre) / sigma)).collect();
@@ -220,7 +218,7 @@ impl Axis {
             }
             Self::Choice { domain, distances, .. } => {
                 let count = domain.size().unwrap_or(1) as usize;
-                // As many imagined observations of every value as make one together.
+                // Adds imaginary observations of every value, which together weigh as much as one.
                 let ground = 1.0 / (observations as f64 + 1.0);
                 let near = |i: usize, j: usize| match distances {
                     Some(distances) => (-0.5 * (distances[i][j] / width).powi(2)).exp(),
@@ -243,9 +241,9 @@ impl Axis {
 /// Kernels around the values of an axis.
 pub struct Kernels<'a> {
     axis: &'a Axis,
-    /// As a share of the axis' extent.
+    /// Relative to the axis' extent.
     width: f64,
-    /// Probability by centre and value, where values are counted, and the logarithms of all.
+    /// Probability by centre and value if values are counted, and all logarithms.
     table: Vec<Vec<f64>>,
     logarithms: Vec<f64>,
 }
@@ -270,12 +268,12 @@ impl Kernels<'_> {
         }
     }
 
-    /// How much less likely an order is with each pair that is the other way round (Mallows' model).
+    /// How much less likely an order becomes with each inverted pair (Mallows' model).
     fn spread(&self) -> f64 {
         self.width.clamp(0.01, 0.99)
     }
 
-    /// A value around `centre`.
+    /// Draws a value around `centre`.
     pub fn draw(&self, centre: &EncodedValue, origin: &Value, rng: &mut impl Rng) -> Value {
         match (self.axis, centre) {
             (Axis::Grid { domain, .. } | Axis::Choice { domain, .. }, EncodedValue::Index(centre)) => {
@@ -299,7 +297,7 @@ impl Kernels<'_> {
                 }
             }
             (Axis::Order { values, .. }, EncodedValue::Order(centre)) => {
-                // Each value of the centre is put in from the end, the further forward the less likely.
+                // Inserts each value of the centre from the end; positions further forward are less likely.
                 let mut order: Vec<usize> = Vec::with_capacity(centre.len());
                 for value in centre {
                     let weights: Vec<f64> = (0..=order.len()).map(|moved| self.spread().powi(moved as i32)).collect();
@@ -327,7 +325,7 @@ impl Kernels<'_> {
     }
 }
 
-/// A place, with these probabilities.
+/// Draws an index with these probabilities.
 fn pick(shares: &[f64], rng: &mut impl Rng) -> usize {
     let mut left: f64 = rng.random();
     for (place, share) in shares.iter().enumerate() {
@@ -344,7 +342,7 @@ fn normal_below(x: f64) -> f64 {
     0.5 * (1.0 + erf(x / SQRT_2))
 }
 
-/// Pairs that two orders have the other way round (Kendall's distance).
+/// The number of inverted pairs between two orders (Kendall's distance).
 fn inversions(a: &[usize], b: &[usize]) -> usize {
     let mut places = vec![0; b.len()];
     for (place, value) in b.iter().enumerate() {
@@ -356,14 +354,14 @@ fn inversions(a: &[usize], b: &[usize]) -> usize {
         .count()
 }
 
-/// Places of numbers in ascending order; `None` where some value is none.
+/// Ranks of numbers in ascending order; `None` if a value is not a number.
 fn ranks(values: &[Value]) -> Option<Vec<usize>> {
     let numbers: Vec<f64> = values.iter().map(Value::as_f64).collect::<Option<_>>()?;
     Some(numbers.iter().map(|number| numbers.iter().filter(|other| *other < number).count()).collect())
 }
 
-/// Distances between values that are positive numbers, or objects of them with the same keys (shapes): by ratio, as a
-/// share of the largest. `None` where values are anything else, or two.
+/// Distances between positive numbers, or objects of them with the same keys (shapes), by ratio relative to the
+/// largest. `None` for other values, or fewer than three.
 fn distances(values: &[Value]) -> Option<Vec<Vec<f64>>> {
     let place = |value: &Value| -> Option<Vec<f64>> {
         let number = |value: &Value| value.as_f64().filter(|number| *number > 0.0).map(f64::ln);
@@ -404,7 +402,7 @@ mod tests {
         .collect()
     }
 
-    /// All values of an axis that is counted.
+    /// All values of an axis with counted values.
     fn values(axis: &Axis) -> Vec<Value> {
         let (Axis::Grid { domain, .. } | Axis::Choice { domain, .. } | Axis::Order { domain, .. }) = axis else {
             panic!("not counted")

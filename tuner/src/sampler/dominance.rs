@@ -1,6 +1,5 @@
-//! Dominance: fronts of points with several objectives, and the room around points of a front.
-//!
-//! Deb, Pratap, Agarwal and Meyarivan, "A fast and elitist multiobjective genetic algorithm: NSGA-II", 2002.
+//! Dominance: fronts of points with several objectives, and crowding within a front (Deb, Pratap, Agarwal and
+//! Meyarivan, "A fast and elitist multiobjective genetic algorithm: NSGA-II", 2002).
 
 use std::cmp::Ordering;
 
@@ -9,11 +8,10 @@ pub fn dominates(a: &[f64], b: &[f64]) -> bool {
     a.iter().zip(b).all(|(a, b)| a <= b) && a.iter().zip(b).any(|(a, b)| a < b)
 }
 
-/// For each point the number of its front: 0 for those that nothing dominates, 1 for those that nothing but these
-/// dominates, ….
+/// The number of each point's front: 0 for points that no other dominates, 1 for points that only those dominate, ….
 pub fn fronts(points: &[&[f64]]) -> Vec<usize> {
     if points.first().is_some_and(|point| point.len() == 1) {
-        // One objective: equal values share a front.
+        // With one objective, equal values share a front.
         let mut order: Vec<usize> = (0..points.len()).collect();
         order.sort_by(|a, b| points[*a][0].total_cmp(&points[*b][0]));
         let mut fronts = vec![0; points.len()];
@@ -38,7 +36,7 @@ pub fn fronts(points: &[&[f64]]) -> Vec<usize> {
     fronts
 }
 
-/// For each point of one front how far its neighbours are, summed over the objectives; infinite at the front's ends.
+/// The distance between each point's neighbours in one front, summed over the objectives; infinite at the ends.
 pub fn crowding(front: &[&[f64]]) -> Vec<f64> {
     let mut room = vec![0.0; front.len()];
     let objectives = front.first().map_or(0, |point| point.len());
@@ -58,7 +56,7 @@ pub fn crowding(front: &[&[f64]]) -> Vec<f64> {
     room
 }
 
-/// The points' places, best first: by front, and within one those with more room first.
+/// The points' indices, best first: by front, and within a front by crowding, with more room first.
 pub fn ranking(points: &[&[f64]]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..points.len()).collect();
     if points.first().is_some_and(|point| point.len() == 1) {

@@ -5,11 +5,11 @@ use crate::space::{Point, SearchSpace};
 
 use super::{Ahead, History, Sampler};
 
-/// Walks the valid points of a space, its last parameter varying fastest. Infinite domains have no next value and end
-/// the walk before it starts.
+/// Walks the valid points of a space; the last parameter varies fastest. An infinite domain ends the walk before it
+/// starts.
 #[derive(Debug, Default)]
 pub struct Exhaustive {
-    /// The point before, as indices; empty before the first.
+    /// The previous point, as indices; empty before the first.
     odometer: Odometer,
 }
 

@@ -7,11 +7,11 @@ use crate::space::{Domain, Point, SearchSpace};
 
 use super::{Auto, Exhaustive, Local, Nsga2, Random, Sampler, Sequences, Sobol, Tpe};
 
-/// How candidates are chosen.
+/// The kind of a sampler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SamplerKind {
-    /// A model, local search and evolution in turns, by what each finds
+    /// A model, local search and evolution, weighted by their success
     Auto,
     /// Every configuration of the space (also: grid)
     #[value(alias = "grid")]
@@ -19,36 +19,38 @@ pub enum SamplerKind {
     Exhaustive,
     /// Uniformly at random
     Random,
-    /// A sequence that fills the space evenly
+    /// An evenly space-filling sequence
     Sobol,
-    /// Where densities say that good candidates are (tree-structured Parzen estimators)
+    /// By the density of good candidates (tree-structured Parzen estimators)
     Tpe,
     /// Evolution, for several objectives (NSGA-II)
     Nsga2,
-    /// Evolution of pass sequences, the best of which is shrunk
+    /// Evolution of pass sequences; shrinks the best one
     Passes,
     /// From --start-from to better neighbours
     Greedy,
-    /// From --start-from to better neighbours, and at first to worse ones
+    /// From --start-from to better neighbours, and in the beginning to worse ones
     Annealing,
 }
 
-/// What samplers need to know.
+/// Settings for samplers.
 #[derive(Clone, Debug, Default)]
 pub struct SamplerSettings {
     pub seed: u64,
-    /// Trials of the session; `None` where nothing limits them.
+    /// Number of trials; `None` without a limit.
     pub trials: Option<usize>,
-    /// Where local search starts.
+    /// The starting point of local search.
     pub start: Option<Point>,
 }
 
 /// Why a sampler cannot search a space.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    #[error("the space cannot be walked: '{parameter}' has values without end; give it a step, or use another sampler")]
+    #[error(
+        "an exhaustive search cannot try all values of '{parameter}', which has infinitely many; give it a step, or use another sampler"
+    )]
     Infinite { parameter: String },
-    #[error("the sampler {sampler} needs --trials N: it has no end of its own")]
+    #[error("the sampler {sampler} never finishes by itself; pass --trials N")]
     Endless { sampler: String },
     #[error(
         "the sampler passes needs a parameter of type pipeline, and the space has none; declare one in a space file"
@@ -57,17 +59,17 @@ pub enum SettingsError {
 }
 
 impl SamplerKind {
-    /// The default for so many trials.
+    /// The default, depending on whether the number of trials is given.
     pub fn of_trials(trials: Option<u64>) -> Self {
         if trials.is_some() { Self::Auto } else { Self::Exhaustive }
     }
 
-    /// Walks a finite space from its beginning to its end.
+    /// Whether the sampler tries a finite space completely.
     pub fn is_exhaustive(self) -> bool {
         self == Self::Exhaustive
     }
 
-    /// Optuna has a sampler of this kind.
+    /// Whether Optuna has a sampler of this kind.
     pub fn is_optunas(self) -> bool {
         matches!(self, Self::Random | Self::Tpe | Self::Nsga2)
     }
@@ -77,10 +79,9 @@ impl SamplerKind {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// The sampler.
+    /// Creates the sampler.
     ///
-    /// # Errors
-    /// It cannot search this space, or needs to know when to end.
+    /// # Errors The sampler cannot search this space, or needs a number of trials.
     pub fn build(self, space: &dyn SearchSpace, settings: &SamplerSettings) -> Result<Box<dyn Sampler>, SettingsError> {
         let SamplerSettings { seed, trials, start } = settings.clone();
         match self {

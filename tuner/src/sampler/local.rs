@@ -1,9 +1,9 @@
-//! Local search from a point: to better neighbours (greedy), or at first to worse ones too (annealing).
+//! Local search from a point: to better neighbours (greedy), or in the beginning to worse ones too (annealing:
+//! Kirkpatrick, Gelatt and Vecchi, "Optimization by Simulated Annealing", 1983).
 //!
-//! Annealing is that of Kirkpatrick, Gelatt and Vecchi, "Optimization by Simulated Annealing", 1983. A search begins at
-//! the best of a few points. Where all neighbours are known, or many in a row are no better, it starts again from the
-//! best point with a few parameters changed, or now and then elsewhere (iterated local search: Lourenço, Martin and
-//! Stützle, 2003).
+//! A search begins at the best of a few points. When all neighbours are known, or many in a row were no better, it
+//! restarts from the best point with a few parameters changed, or sometimes elsewhere (iterated local search: Lourenço,
+//! Martin and Stützle, 2003).
 
 use rand::{Rng, RngExt};
 
@@ -13,23 +13,24 @@ use super::random::generator;
 use super::region::SearchRegion;
 use super::{History, Sampler, TrialOutcome, variation};
 
-/// Points, drawn uniformly, of which the best is where a search begins that was not told where. They also say what the
-/// temperature is a share of.
+/// Uniformly drawn points, the best of which starts a search without a given start. They also set the scale of the
+/// temperature.
 const FIRST: usize = 10;
-/// A step to a point that is worse by this share of what lies between the best and the median of all points so far
-/// has, at the start, a chance of 1/e. So the temperature follows neither the unit nor the origin of an objective.
+/// At the start, a step to a worse point has a chance of 1/e if it is worse by this share of the distance between the
+/// best and the median of all points so far. The temperature thus depends neither on the unit nor on the origin of an
+/// objective.
 const START_TEMPERATURE: f64 = 0.05;
-/// Draws for a point to start from, that may be known.
+/// Draws of a starting point before the search accepts a known one.
 const DRAWS: usize = 200;
-/// Neighbours in a row that are no better before a search starts again.
+/// Consecutive neighbours without improvement before a restart.
 const PATIENCE: usize = 25;
-/// Parameters of the best point that are changed where it does.
+/// Parameters of the best point that a restart changes.
 const CHANGED: usize = 2;
-/// Draws of such a point, that may be known.
+/// Draws of a restart point before the search accepts a known one.
 const KICKS: usize = 20;
-/// One start in so many is anywhere.
+/// One restart in this many begins anywhere.
 const ELSEWHERE: u32 = 5;
-/// How many times as often the next value of an ordered domain is tried as one that is far.
+/// Factor by which the next value of an ordered domain is more likely than a distant one.
 const NEAR: f64 = 3.0;
 
 /// The sampler.
@@ -38,17 +39,17 @@ pub struct Local {
     seed: u64,
     start: Option<Point>,
     region: Option<SearchRegion>,
-    /// Where the search is, and the first objective there.
+    /// The current point, and its first objective.
     here: Option<(Point, f64)>,
-    /// Outcomes before the search leaves the best of its first points.
+    /// Outcomes before the search moves on from the best of its first points.
     first: usize,
-    /// Trials over which the temperature falls to nothing; `None` takes no step to worse points.
+    /// Trials over which the temperature falls to zero; `None` never accepts worse points.
     cooling: Option<usize>,
     told: usize,
-    /// The best point of all, and outcomes since the search has moved last.
+    /// The best point of all, and the number of outcomes since the last move.
     best: Option<(Point, f64)>,
     stale: usize,
-    /// The first objective of all points that were measured, ascending.
+    /// The first objective of all measured points, ascending.
     values: Vec<f64>,
 }
 
@@ -70,12 +71,12 @@ impl Local {
         }
     }
 
-    /// Annealing over so many trials.
+    /// Annealing over this many trials.
     pub fn annealing(seed: u64, start: Option<Point>, trials: usize) -> Self {
         Self { cooling: Some(trials.max(1)), ..Self::greedy(seed, start) }
     }
 
-    /// Whether a step to a value is taken.
+    /// Whether the search moves to a point with this value.
     fn accepts(&self, value: f64) -> bool {
         let Some((_, here)) = &self.here else { return true };
         match self.cooling {
@@ -92,7 +93,7 @@ impl Local {
 }
 
 impl Local {
-    /// The best point with a few parameters changed, as far as it is new.
+    /// The best point with a few parameters changed, if that is new.
     fn start_again(
         &self,
         space: &dyn SearchSpace,
@@ -111,7 +112,7 @@ impl Local {
     }
 }
 
-/// How readily a neighbour is tried, by how far its value is along an ordered domain.
+/// The weight of a neighbour, by its distance along an ordered domain.
 fn weight(space: &dyn SearchSpace, here: &Point, other: &Point) -> f64 {
     let differs = |parameter: &&Parameter| here.get(&parameter.name) != other.get(&parameter.name);
     let Some(parameter) = space.parameters().iter().find(differs) else { return 1.0 };
@@ -130,7 +131,7 @@ impl Sampler for Local {
         if history.tried().is_empty()
             && let Some(start) = self.start.clone()
         {
-            // Parameters that the start says nothing of, of another space perhaps, are drawn.
+            // Draws the parameters that the start leaves out; it may come from another space.
             let start: Point = start.into_iter().filter(|(name, value)| space::knows(space, name, value)).collect();
             let drawn = (0..DRAWS).map(|_| variation::completed(space, start.clone(), &mut rng));
             point = drawn.reduce(|kept, other| if region.holds(&kept) { kept } else { other });
@@ -143,7 +144,7 @@ impl Sampler for Local {
                 (self.here, self.stale) = (None, 0);
                 point = self.start_again(space, &region, history, &mut rng);
             } else {
-                // Not near values alone: such a search hardly leaves the valley that it begins in.
+                // With only near values, the search would hardly leave its first valley.
                 let weights: Vec<f64> = left.iter().map(|other| weight(space, here, other)).collect();
                 let mut at = rng.random::<f64>() * weights.iter().sum::<f64>();
                 let place = weights.iter().position(|weight| {

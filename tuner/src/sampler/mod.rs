@@ -1,9 +1,9 @@
-//! Samplers: which point of a space to try next, given what has been tried.
+//! Samplers choose the next point of a space, given the points tried so far.
 //!
-//! A session asks for a point, grounds it, replays the configuration and tells the outcome; [`crate::search`] does the
-//! parts of that which need no device. A sampler's choices follow from its seed and what it is told, so that a session
-//! with `--workers 1` is repeatable where its measurements are. A session that is resumed tells the old trials alone:
-//! whose choice each was is not known, so that `auto`, `nsga2` and `--learn-from` go on otherwise than without a break.
+//! A session asks for a point, grounds it, replays the configuration and tells the outcome. [`crate::search`] does the
+//! parts of this that need no device. A sampler's choices depend only on its seed and the outcomes, so a session with
+//! `--workers 1` is repeatable if its measurements are. A resumed session tells only the old trials, not which strategy
+//! chose them, so `auto`, `nsga2` and `--learn-from` continue differently than without the interruption.
 
 mod auto;
 mod axis;
@@ -39,19 +39,19 @@ use mneme_core::result::ReplayStatus;
 
 use crate::space::{Point, SearchSpace};
 
-/// What became of a point.
+/// The outcome of a point.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TrialOutcome {
-    /// It verified: its objectives, of which smaller is better in each.
+    /// It verified; its objectives, of which smaller is better.
     Measured(Vec<f64>),
-    /// It was replayed and is no candidate.
+    /// It was replayed but cannot win.
     Failed(ReplayStatus),
-    /// It has no configuration, and nothing was replayed.
+    /// The space rejected it, so it was not replayed.
     Rejected,
 }
 
 impl TrialOutcome {
-    /// The objectives of a candidate that verified.
+    /// The objectives, if the candidate verified.
     pub fn values(&self) -> Option<&[f64]> {
         match self {
             Self::Measured(values) => Some(values),
@@ -60,15 +60,15 @@ impl TrialOutcome {
     }
 }
 
-/// A point that was proposed.
+/// A proposed point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tried {
     pub point: Point,
-    /// `None` while it is being replayed.
+    /// `None` while it is in flight.
     pub outcome: Option<TrialOutcome>,
 }
 
-/// All points so far, in the order in which they were proposed.
+/// All points so far, in the order of proposals.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     tried: Vec<Tried>,
@@ -81,7 +81,7 @@ impl History {
         &self.tried
     }
 
-    /// Notes a point, and says where it is.
+    /// Adds a point, and returns its index.
     pub fn add(&mut self, point: Point, outcome: Option<TrialOutcome>) -> usize {
         self.known.insert(point.clone());
         self.in_flight += usize::from(outcome.is_none());
@@ -89,64 +89,64 @@ impl History {
         self.tried.len() - 1
     }
 
-    /// Notes what became of a point.
+    /// Notes the outcome of a point.
     pub fn settle(&mut self, place: usize, outcome: TrialOutcome) {
         let before = self.tried[place].outcome.replace(outcome);
         self.in_flight -= usize::from(before.is_none());
     }
 
-    /// Whether a point was proposed already.
+    /// Whether a point was proposed before.
     pub fn has(&self, point: &Point) -> bool {
         self.known.contains(point)
     }
 
-    /// Points that are being replayed.
+    /// Number of points in flight.
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
 
-    /// Points whose outcome is known.
+    /// Number of points with an outcome.
     pub fn known(&self) -> usize {
         self.tried.len() - self.in_flight
     }
 }
 
-/// How many candidates may be chosen, and built, before the outcomes of those that are being run.
+/// How many candidates may be chosen and built before the outcomes of running ones are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ahead {
-    /// Any number: no choice follows from an outcome.
+    /// Any number, because choices do not depend on outcomes.
     All,
-    /// So many. Each of them is a choice that knows a little less.
+    /// This many. Each is chosen with a little less knowledge.
     Some(usize),
 }
 
-/// Outcomes that stand behind each candidate that is chosen ahead.
+/// Known outcomes per candidate that is chosen ahead.
 const KNOWN_FOR_ONE: usize = 8;
 
 impl Ahead {
-    /// For a sampler that learns from all outcomes alike: one more does not tell it much when it knows many.
+    /// For a sampler that learns from all outcomes alike, so one more changes little when it knows many.
     fn of(history: &History) -> Self {
         Self::Some((history.known() / KNOWN_FOR_ONE).max(1))
     }
 }
 
-/// A way to choose points.
+/// A method of choosing points.
 pub trait Sampler {
-    /// The next point to try. `None` says that there is nothing to try before a point in flight has its outcome;
-    /// without one in flight, that the search is over.
+    /// The next point to try. `None` means that the sampler needs the outcome of a point in flight first, or, without
+    /// one in flight, that the search is over.
     fn ask(&mut self, space: &dyn SearchSpace, history: &History) -> Option<Point>;
 
-    /// How far it may be asked ahead.
+    /// How far the sampler may be asked ahead.
     fn ahead(&self, _history: &History) -> Ahead {
         Ahead::Some(1)
     }
 
-    /// Whether each point that it gives is another step towards the end, however many are rejected in a row.
+    /// Whether each point is a step towards the end, even if many in a row are rejected.
     fn is_walk(&self) -> bool {
         false
     }
 
-    /// Says what became of a point; the history that comes with the next question has it too.
+    /// Tells the outcome of a point, which the next call of [`ask`](Self::ask) also finds in the history.
     fn tell(&mut self, _point: &Point, _outcome: &TrialOutcome) {}
 }
 

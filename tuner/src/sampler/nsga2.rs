@@ -1,6 +1,6 @@
 //! Evolution towards several objectives at once (NSGA-II).
 //!
-//! One child at a time, so that workers never wait for a generation.
+//! It creates one child at a time, so workers never wait for a generation.
 
 use rand::{Rng, RngExt};
 use rand_chacha::ChaCha8Rng;
@@ -11,11 +11,11 @@ use super::random::generator;
 use super::region::SearchRegion;
 use super::{Ahead, History, Sampler, dominance, sobol, variation};
 
-/// Points that may have children.
+/// Number of potential parents.
 const POPULATION: usize = 32;
-/// Points in a row that may be known or break a constraint before one is drawn at random.
+/// Consecutive children that are known or violate a constraint, before a point is drawn at random.
 const BARREN: usize = 200;
-/// Children with two parents; the others are changed copies of one.
+/// Share of children with two parents. The others are mutated copies of one.
 const CROSSED: f64 = 0.9;
 
 /// The sampler.
@@ -24,7 +24,7 @@ pub struct Nsga2 {
     seed: u64,
     /// Best first.
     parents: Vec<Point>,
-    /// Points that had their outcome when the parents were chosen.
+    /// Number of known outcomes when the parents were chosen.
     settled: usize,
     region: Option<SearchRegion>,
 }
@@ -34,7 +34,7 @@ impl Nsga2 {
         Self { seed, parents: Vec::new(), settled: 0, region: None }
     }
 
-    /// The better of two parents, drawn at random.
+    /// The better of two random parents.
     fn parent(&self, rng: &mut impl Rng) -> &Point {
         let place = rng.random_range(0..self.parents.len()).min(rng.random_range(0..self.parents.len()));
         &self.parents[place]
@@ -61,7 +61,7 @@ impl Sampler for Nsga2 {
             let mut points = (next..next + BARREN as u64).map(|number| sobol::point(space, self.seed, number));
             return points.find(is_new).or_else(|| region.fresh(space, history, &mut rng));
         }
-        // One parameter changed in the mean.
+        // Changes one parameter on average.
         let rate = 1.0 / space.parameters().len() as f64;
         let child = |rng: &mut ChaCha8Rng| {
             let mother = self.parent(rng);
@@ -78,7 +78,7 @@ impl Sampler for Nsga2 {
     }
 }
 
-/// The best points that were measured, best first.
+/// The best measured points, best first.
 fn best(history: &History, most: usize) -> Vec<Point> {
     let measured: Vec<(&Point, &[f64])> =
         history.tried().iter().filter_map(|tried| Some((&tried.point, tried.outcome.as_ref()?.values()?))).collect();

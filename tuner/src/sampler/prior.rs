@@ -1,10 +1,9 @@
 //! A prior from the results of other sessions, for any sampler.
 //!
-//! The best points of other sessions are tried in turns with the sampler's own.
-//!
-//! Other sessions are of another launch, kernel or device, and may mislead. So what their points are worth is measured
-//! as the search goes: the chance that one of them is better than one of the sampler's own (the statistic of Mann and
-//! Whitney). As long as that is above one half they have a share of the turns by it; a few are tried whatever it is.
+//! It tries the best points of other sessions in turns with the sampler's own. Other sessions had another launch,
+//! kernel or device and may mislead, so the search measures the worth of their points: the chance that one of them is
+//! better than one of the sampler's own (the statistic of Mann and Whitney). They keep getting turns as long as that
+//! chance is above one half; the first few points are tried in any case.
 
 use std::collections::HashMap;
 
@@ -15,32 +14,32 @@ use super::region::SearchRegion;
 use super::{Ahead, History, Sampler, TrialOutcome, variation};
 use crate::space::{self, Point, SearchSpace};
 
-/// Points of each session that are tried whatever they are worth.
+/// Points of each session that are tried in any case.
 const TRUSTED: usize = 3;
-/// Points of a session that may be tried: the best tenth, and so many where that is fewer.
+/// Points of a session that may be tried: the best 1/`SHARE`, but at least `FEWEST`.
 const FEWEST: usize = 10;
 const SHARE: usize = 10;
-/// The largest part of the turns.
+/// Largest share of the turns.
 const MOST: f64 = 0.5;
-/// Draws of what a session does not say of a point.
+/// Draws for the parameters that a session's point leaves out.
 const DRAWS: usize = 50;
 
-/// A sampler that begins with what other sessions found.
+/// A sampler that begins with the results of other sessions.
 pub struct Prior {
     own: Box<dyn Sampler>,
     seed: u64,
-    /// By session, the best first.
+    /// Points by session, best first.
     sessions: Vec<Vec<Point>>,
-    /// The next of each.
+    /// Index of the next point of each session.
     next: Vec<usize>,
     region: Option<SearchRegion>,
-    /// Which session a point was taken from.
+    /// The session from which a point was taken.
     taken: HashMap<Point, usize>,
     turns: usize,
 }
 
 impl Prior {
-    /// `sessions` have points and their first objective, of which less is better.
+    /// `sessions` contain points with their first objective, of which less is better.
     pub fn new(own: Box<dyn Sampler>, seed: u64, sessions: Vec<Vec<(Point, f64)>>) -> Self {
         let ordered = |mut session: Vec<(Point, f64)>| {
             session.sort_by(|one, other| one.1.total_cmp(&other.1));
@@ -52,7 +51,7 @@ impl Prior {
         Self { own, seed, sessions, next, region: None, taken: HashMap::new(), turns: 0 }
     }
 
-    /// The chance that a point of this session is better than one of the sampler's own, as far as is known.
+    /// An estimate of the chance that a point of this session is better than one of the sampler's own.
     fn worth(&self, session: usize, history: &History) -> f64 {
         let value = |outcome: &Option<TrialOutcome>| match outcome {
             Some(TrialOutcome::Measured(values)) => values.first().copied(),
@@ -77,7 +76,7 @@ impl Prior {
         pairs.map(|(theirs, own)| wins(theirs, own)).sum::<f64>() / (theirs.len() * own.len()) as f64
     }
 
-    /// The next point of a session that this space has and that is new.
+    /// The next new point of a session that fits this space.
     fn take(
         &mut self,
         session: usize,
@@ -107,12 +106,12 @@ impl Sampler for Prior {
         self.turns += 1;
         let region = self.region.take().unwrap_or_else(|| SearchRegion::of(space));
         let mut rng = generator(!self.seed, history.tried().len());
-        // The one that is worth most, of those that have something left.
+        // The most promising session that has points left.
         let left = (0..self.sessions.len()).filter(|session| self.next[*session] < self.sessions[*session].len());
         let worth = |session: usize| (session, self.worth(session, history), self.next[session] < TRUSTED);
         let best = left.map(worth).max_by(|one, other| one.2.cmp(&other.2).then(one.1.total_cmp(&other.1)));
         let point = best.and_then(|(session, worth, is_trusted)| {
-            // The first of all is another session's best; then turns, so that there is something to compare with.
+            // The first point is another session's best. Turns then alternate, to have points for comparison.
             let has_turn = match is_trusted {
                 true => self.turns % 2 == 1,
                 false => rng.random::<f64>() < MOST * (2.0 * worth - 1.0),
@@ -146,7 +145,7 @@ mod tests {
         1.0 + of("x") + of("y")
     }
 
-    /// The best of so many points, and how many of them were other sessions'.
+    /// The best of this many points, and how many came from other sessions.
     fn search(sessions: Vec<Vec<(Point, f64)>>, seed: u64, trials: usize) -> (f64, usize) {
         let integer = |name: &str| Parameter::new(name, Domain::Integer { low: 0, high: 1000, step: 1, log: false });
         let space = Given(["x", "y"].map(integer).into());
@@ -171,7 +170,7 @@ mod tests {
     fn what_others_found_is_where_a_search_begins() {
         let (best, taken) = search(vec![session(890)], 1, 4);
         assert!(best <= 21.0 && taken == 2, "{best} with {taken} of another session");
-        // All that may be taken, as they are better than what is drawn at random.
+        // All points that may be taken, because they are better than random ones.
         assert!(search(vec![session(890)], 1, 100).1 >= FEWEST);
     }
 
@@ -179,7 +178,7 @@ mod tests {
     fn what_misleads_costs_a_few_trials() {
         let misled: Vec<usize> = (0..20).map(|seed| search(vec![session(100)], seed, 100).1).collect();
         assert!(misled.iter().all(|taken| (TRUSTED..=TRUSTED + 1).contains(taken)), "{misled:?}");
-        // The better of two is the one that is followed.
+        // The search follows the better of two sessions.
         let (best, _) = search(vec![session(100), session(899)], 3, 12);
         assert!(best <= 3.0, "{best}");
     }

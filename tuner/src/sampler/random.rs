@@ -1,4 +1,4 @@
-//! Points drawn uniformly, none twice.
+//! Uniformly drawn points without repetition.
 
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -9,9 +9,9 @@ use super::region::SearchRegion;
 use super::{Ahead, History, Sampler};
 use crate::space::walk::walk;
 
-/// Draws that may be known before a small space is walked for what is left of it, or a large one given up.
+/// Draws before a small space is enumerated for new points, or a large one given up.
 const DRAWS: usize = 200;
-/// Points of a space that is walked.
+/// Limit on the size of a space that is enumerated.
 const WALKED: u64 = 1 << 20;
 
 /// Independent draws of valid points.
@@ -38,16 +38,15 @@ impl Sampler for Random {
     }
 }
 
-/// The random numbers of one question: they follow from the seed and the number of points before, not from how often or
-/// when was asked.
+/// The random numbers for one proposal. They depend on the seed and the number of earlier points, not on the number or
+/// time of calls.
 pub(super) fn generator(seed: u64, question: usize) -> ChaCha8Rng {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(question as u64);
     rng
 }
 
-/// A point that has not been proposed, by `choose`; when that keeps coming to known ones, at random among those that
-/// are left.
+/// A new point drawn by `choose`. If all draws are known, a random one of the remaining points.
 pub(super) fn fresh<R: Rng>(
     space: &dyn SearchSpace,
     history: &History,

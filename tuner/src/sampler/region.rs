@@ -1,4 +1,4 @@
-//! Valid points of a space and the steps between them, however its constraints are known.
+//! The region of a search: valid points, and the steps between them.
 
 use rand::{Rng, RngExt};
 
@@ -8,31 +8,31 @@ use crate::space::draw::draw;
 use crate::space::walk::walk;
 use crate::space::{Feasible, Point, SearchSpace};
 
-/// Values of a parameter that are all neighbours; of a longer domain some are drawn.
+/// Limit on the size of a domain whose values are all neighbours. Neighbours in longer domains are drawn.
 const LISTED: u64 = 64;
-/// Neighbours that are drawn along each such domain.
+/// Neighbours drawn in a longer domain.
 const DRAWN: usize = 8;
-/// Draws that may be known in a row before what is left is walked.
+/// Known draws in a row before the remaining points are enumerated.
 const KNOWN: usize = 200;
-/// Points of a space that is walked for what is left.
+/// Limit on the size of a space that is enumerated.
 const WALKED: u64 = 1 << 20;
 
-/// Where a search may go: the valid points as far as a space tells them, else all points.
+/// The valid points if the space tells its constraints, otherwise all points.
 #[derive(Debug)]
 pub struct SearchRegion(Option<Feasible>);
 
 impl SearchRegion {
     pub fn of(space: &dyn SearchSpace) -> Self {
-        // If that takes longer, points are drawn without it in the time that is left.
+        // If computing the region takes longer, points are drawn without it in the remaining time.
         Self(interrupt::until(interrupt::halfway(), || Feasible::of(space)))
     }
 
-    /// Whether a point breaks no constraint that is known.
+    /// Whether a point satisfies all known constraints.
     pub fn holds(&self, point: &Point) -> bool {
         self.0.as_ref().is_none_or(|feasible| feasible.contains(point))
     }
 
-    /// Number of points, where it can be told.
+    /// Number of points, if known.
     fn size(&self, space: &dyn SearchSpace) -> Option<u64> {
         self.0.as_ref().map_or_else(|| space.size(), Feasible::size)
     }
@@ -47,7 +47,7 @@ impl SearchRegion {
         }
     }
 
-    /// A point, uniform.
+    /// A uniformly drawn point.
     pub fn draw(&self, space: &dyn SearchSpace, rng: &mut impl Rng) -> Option<Point> {
         match &self.0 {
             Some(feasible) => feasible.draw(rng),
@@ -55,7 +55,7 @@ impl SearchRegion {
         }
     }
 
-    /// A point that is new, at random; where draws keep coming to known ones, of those that are left.
+    /// A random new point. If draws are known, one of the remaining points.
     pub fn fresh(&self, space: &dyn SearchSpace, history: &History, rng: &mut impl Rng) -> Option<Point> {
         let drawn = (0..KNOWN).find_map(|_| self.draw(space, rng).filter(|point| !history.has(point)));
         if drawn.is_some() {
@@ -66,7 +66,7 @@ impl SearchRegion {
         if left.is_empty() { None } else { Some(left.swap_remove(rng.random_range(0..left.len()))) }
     }
 
-    /// Points that differ from a point in one parameter: all of them where a domain is short, else some.
+    /// Points that differ in one parameter: all of them for a short domain, otherwise some.
     pub fn neighbours(&self, space: &dyn SearchSpace, point: &Point, rng: &mut impl Rng) -> Vec<Point> {
         let conditional = space.parameters().iter().any(|parameter| parameter.when.is_some());
         let mut found = Vec::new();

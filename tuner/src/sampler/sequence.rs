@@ -1,6 +1,6 @@
 //! Search for a sequence of passes.
 //!
-//! Sequences are mutated and recombined, then the best one is cut down to the passes that matter.
+//! It mutates and recombines sequences, then cuts the best one down to the passes that matter.
 
 use rand::{Rng, RngExt};
 use serde_json::Value;
@@ -11,28 +11,28 @@ use super::random::{fresh, generator};
 use super::{Ahead, History, Sampler, variation};
 use crate::space::draw::{complete, draw, draw_value};
 
-/// Sequences that may have children.
+/// Number of potential parents.
 const PARENTS: usize = 12;
-/// The share of the trials that shrinking may take.
+/// Limit on the share of trials for shrinking.
 const SHRINKING: f64 = 0.3;
-/// A shorter sequence that is this share slower at most is as good.
+/// A shorter sequence counts as good if it is slower by at most this share.
 const AS_GOOD: f64 = 0.01;
-/// Of the children, changed copies of one parent; the others have two.
+/// Share of children that are mutated copies of one parent. The others have two.
 const COPIED: f64 = 0.6;
-/// Changes of a child.
+/// Limit on the edits of a child.
 const EDITS: usize = 3;
 
-/// Evolves the sequences of a space, and shrinks the best one at the end.
+/// Evolves the sequences of a space, and finally shrinks the best one.
 #[derive(Debug)]
 pub struct Sequences {
     seed: u64,
-    /// Points that are spent on the search; the others shrink.
+    /// Number of points for the search. The rest are for shrinking.
     search: Option<usize>,
     shrinking: Option<Shrinking>,
 }
 
 impl Sequences {
-    /// For so many trials; without a number nothing is shrunk.
+    /// `trials` is the number of trials; without it, sequences are not shrunk.
     pub fn new(seed: u64, trials: Option<usize>) -> Self {
         let search = trials.map(|trials| trials - (SHRINKING * trials as f64) as usize);
         Self { seed, search, shrinking: None }
@@ -67,7 +67,7 @@ impl Sampler for Sequences {
         }
         let parents = &parents[..parents.len().min(PARENTS)];
         fresh(space, history, &mut rng, |rng| {
-            // The better of two, drawn at random.
+            // The better of two random parents.
             let parent = |rng: &mut _| {
                 let (a, b) = (RngExt::random_range(rng, 0..parents.len()), RngExt::random_range(rng, 0..parents.len()));
                 parents[a.min(b)].0
@@ -86,7 +86,7 @@ impl Sampler for Sequences {
     }
 }
 
-/// The sequences that searches start from; other parameters at random.
+/// The given starting sequences; other parameters are random.
 fn start(space: &dyn SearchSpace, rng: &mut impl Rng) -> Point {
     complete(space, Point::new(), |parameter| match &parameter.domain {
         Domain::Pipeline(choice) => {
@@ -96,7 +96,7 @@ fn start(space: &dyn SearchSpace, rng: &mut impl Rng) -> Point {
     })
 }
 
-/// Points that were measured with their first objective, best first.
+/// Measured points with their first objective, best first.
 fn ranked(history: &History) -> Vec<(&Point, f64)> {
     let mut measured: Vec<(&Point, f64)> = history
         .tried()
@@ -107,11 +107,11 @@ fn ranked(history: &History) -> Vec<(&Point, f64)> {
     measured
 }
 
-/// Cuts the best point's sequences down: what can go without loss goes, large stretches first (the scheme of Zeller and
+/// Shrinks the best point's sequences: removes parts without loss, large ones first (the scheme of Zeller and
 /// Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", 2002).
 #[derive(Debug, Default)]
 pub struct Shrinking {
-    /// The point that is as good as the best with the fewest passes so far, and the parts that it is cut into.
+    /// The shortest point that is as good as the best, and the number of parts to cut it into.
     current: Option<(Point, usize)>,
 }
 
@@ -119,7 +119,7 @@ impl Sampler for Shrinking {
     fn ask(&mut self, space: &dyn SearchSpace, history: &History) -> Option<Point> {
         let ranked = ranked(history);
         let bar = ranked.first()?.1 * (1.0 + AS_GOOD);
-        // A cut that turned out as good is the next thing to cut.
+        // A cut that turned out as good is the next one to be cut.
         let shortest = ranked
             .iter()
             .take_while(|(_, value)| *value <= bar)
@@ -142,7 +142,7 @@ impl Sampler for Shrinking {
     }
 }
 
-/// Passes in all sequences of a point.
+/// Number of passes in all sequences of a point.
 pub fn passes(space: &dyn SearchSpace, point: &Point) -> usize {
     sequences(space).filter_map(|name| point.get(name)?.as_array()).map(Vec::len).sum()
 }
@@ -155,7 +155,7 @@ fn sequences(space: &dyn SearchSpace) -> impl Iterator<Item = &str> {
         .map(|parameter| parameter.name.as_str())
 }
 
-/// The point without one of `parts` stretches of a sequence, as far as the domain allows.
+/// The point without one of `parts` parts of a sequence, if the domain allows that.
 fn cuts(space: &dyn SearchSpace, point: &Point, parts: usize) -> Vec<Point> {
     let mut found = Vec::new();
     for parameter in space.parameters() {

@@ -1,6 +1,5 @@
-//! Points that fill the space evenly: a Sobol sequence with Owen's scrambling.
-//!
-//! Burley, "Practical Hash-based Owen Scrambling", 2020.
+//! Points that fill the space evenly: a Sobol sequence with Owen's scrambling (Burley, "Practical Hash-based Owen
+//! Scrambling", 2020).
 
 use crate::space::{Point, SearchSpace};
 
@@ -11,15 +10,15 @@ use super::region::SearchRegion;
 use super::{Ahead, History, Sampler};
 use crate::space::draw::complete;
 
-/// Points of one sequence; after them comes one with another seed.
+/// Points of one sequence. Then a sequence with another seed follows.
 const LENGTH: u64 = 1 << 16;
-/// Dimensions that the sequence has; positions in others are drawn at random.
+/// Dimensions of the sequence. Positions in further dimensions are random.
 const DIMENSIONS: u32 = 256;
-/// Points in a row that may break a constraint, or be known beyond those that were tried, before others are drawn at
-/// random.
+/// Consecutive points that violate a constraint or are known, beyond the number of tried ones, before points are drawn
+/// at random.
 const BARREN: usize = 1000;
 
-/// A scrambled Sobol sequence, one dimension a parameter.
+/// A scrambled Sobol sequence, with a dimension for each parameter.
 #[derive(Debug)]
 pub struct Sobol {
     seed: u64,
@@ -51,9 +50,9 @@ impl Sampler for Sobol {
     }
 }
 
-/// Point number `index` of the sequence of a seed.
+/// Point number `index` of a seed's sequence.
 pub(super) fn point(space: &dyn SearchSpace, seed: u64, index: u64) -> Point {
-    // The crate's seeds are 32 bits wide; sequences beyond the first have seeds of their own.
+    // The crate's seeds have 32 bits; sequences after the first have different ones.
     let seed = (seed ^ (seed >> 32) ^ (index / LENGTH).wrapping_mul(0x9e37_79b9)) as u32;
     let mut dimension = 0;
     let mut further = None;

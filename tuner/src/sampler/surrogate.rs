@@ -1,16 +1,16 @@
-//! A Gaussian process over a space's parameters: what a configuration may come to, given others.
+//! A Gaussian process over a space's parameters, which predicts a configuration's value from others.
 //!
-//! The covariance is a product over the parameters of 1 + w·k, so that effects of one parameter, of two together and of
-//! more are all in it (Duvenaud, Nickisch and Rasmussen, "Additive Gaussian Processes", 2011). k is a Matérn function
-//! of the distance between two values, mixed with a share that equal values alone have, for values such as powers of
-//! two that are unlike their neighbours.
+//! The covariance is a product over the parameters of 1 + w·k, so it contains effects of single parameters, of pairs
+//! and of more (Duvenaud, Nickisch and Rasmussen, "Additive Gaussian Processes", 2011). k is a Matérn function of the
+//! distance between two values, mixed with a share for equal values only, because values such as powers of two may be
+//! unlike their neighbours.
 
 use super::axis::{Axis, EncodedValue};
 
-/// The share of a parameter's covariance that equal values alone have.
+/// The share of a parameter's covariance for equal values only.
 const EQUAL: f64 = 0.3;
-/// Means and standard deviations of the normal priors over the logarithms of a parameter's inverse length, of its
-/// weight and of the noise.
+/// Means and standard deviations of the normal priors for the logarithms of a parameter's inverse length, of its
+/// weight, and of the noise.
 const INVERSE_LENGTH: (f64, f64) = (0.0, 1.0);
 const WEIGHT: (f64, f64) = (-1.0, 1.0);
 const NOISE: (f64, f64) = (-5.0, 1.5);
@@ -18,24 +18,24 @@ const NOISE: (f64, f64) = (-5.0, 1.5);
 const STEPS: usize = 20;
 /// Points whose deviations are computed together: their sums fill the registers of a vector unit.
 const LANES: usize = 16;
-/// Values of an axis whose covariances are tabulated.
+/// Limit on the values of an axis with a table of covariances.
 const TABULATED: usize = 128;
 
 /// The covariance and its parameters.
 #[derive(Clone, Debug)]
 pub struct Covariance {
-    /// Logarithms: the inverse length of each axis, the weight of each, the noise.
+    /// Logarithms of each axis' inverse length, of each axis' weight, and of the noise.
     parameters: Vec<f64>,
     factors: Vec<Factor>,
     noise: f64,
 }
 
-/// One axis' factor.
+/// The factor of one axis.
 #[derive(Clone, Debug)]
 struct Factor {
     inverse_length: f64,
     weight: f64,
-    /// By both indices, where values are counted.
+    /// By both indices, if values are counted.
     table: Vec<f64>,
     size: usize,
 }
@@ -53,7 +53,7 @@ impl Factor {
         factor
     }
 
-    /// The Matérn function (5/2) and the share of equal values.
+    /// The Matérn function (5/2) plus the share for equal values.
     fn similarity(&self, distance: f64) -> f64 {
         let e = 5f64.sqrt() * distance * self.inverse_length;
         (1.0 - EQUAL) * (1.0 + e + e * e / 3.0) * (-e).exp() + if distance == 0.0 { EQUAL } else { 0.0 }
@@ -70,7 +70,7 @@ impl Factor {
         }
     }
 
-    /// Derivatives of the factor's logarithm by those of the inverse length and of the weight.
+    /// Derivatives of the factor's logarithm by the logarithms of inverse length and weight.
     fn slopes(&self, distance: f64) -> (f64, f64) {
         let (e, similarity) = (5f64.sqrt() * distance * self.inverse_length, self.similarity(distance));
         let slope = -(1.0 - EQUAL) * e * e / 3.0 * (1.0 + e) * (-e).exp();
@@ -95,7 +95,7 @@ impl Covariance {
         Self { factors: factors.collect(), noise: parameters[2 * count].exp(), parameters }
     }
 
-    /// Fits the parameters to values with mean 0: the mode of their posterior, approached by resilient backpropagation
+    /// Fits the parameters to values with mean 0: approaches the mode of their posterior by resilient backpropagation
     /// (Riedmiller and Braun, 1993).
     #[must_use]
     pub fn fitted(&self, axes: &[Axis], points: &[&[EncodedValue]], values: &[f64]) -> Self {
@@ -125,12 +125,12 @@ impl Covariance {
         best.map_or_else(|| self.clone(), |(_, covariance)| covariance)
     }
 
-    /// The negative logarithm of the posterior density, and its slopes; the variance of the values is the likeliest.
+    /// The negative logarithm of the posterior density, and its slopes. Uses the most likely variance of the values.
     fn loss(&self, axes: &[Axis], points: &[&[EncodedValue]], values: &[f64]) -> Option<(f64, Vec<f64>)> {
         let (n, count) = (points.len(), axes.len());
         let posterior = Posterior::new(self.clone(), axes, points, values)?;
         let lower = &posterior.lower;
-        // Columns of the inverse of the lower triangle, one after the other.
+        // The columns of the inverse of the lower triangle.
         let mut inverse = vec![0.0; n * n];
         for column in 0..n {
             inverse[column * n + column] = 1.0 / lower[column * n + column];
@@ -189,13 +189,13 @@ impl Covariance {
     }
 }
 
-/// Points, with what their covariances with others are made of.
+/// Points, with precomputed factors of their covariances.
 #[derive(Debug)]
 struct Known {
     covariance: Covariance,
     points: Vec<Vec<EncodedValue>>,
-    /// By axis: factors by value and point, so that covariances with all points are products of rows; empty where
-    /// values are not counted.
+    /// By axis: factors by value and point, so that covariances with all points are products of rows; empty if values
+    /// are not counted.
     factors: Vec<Vec<f64>>,
 }
 
@@ -234,14 +234,14 @@ pub struct Posterior {
     known: Known,
     /// The lower triangle of the covariance's Cholesky decomposition, by rows.
     lower: Vec<f64>,
-    /// The values, multiplied by its inverse, and by the covariance's.
+    /// The values multiplied by the triangle's inverse, and by the covariance's inverse.
     whitened: Vec<f64>,
     weights: Vec<f64>,
     variance: f64,
 }
 
 impl Posterior {
-    /// `None` where the points' covariance is singular.
+    /// `None` if the points' covariance is singular.
     pub fn new(covariance: Covariance, axes: &[Axis], points: &[&[EncodedValue]], values: &[f64]) -> Option<Self> {
         let n = points.len();
         let known = Known::new(covariance, axes, points);
@@ -308,7 +308,7 @@ impl Posterior {
     }
 }
 
-/// A sum of products in eight lanes, which vectorises.
+/// The dot product in eight lanes, which the compiler vectorises.
 fn dot(a: &[f64], b: &[f64]) -> f64 {
     let (a, b) = (&a[..a.len().min(b.len())], &b[..a.len().min(b.len())]);
     let (a_parts, b_parts) = (a.chunks_exact(8), b.chunks_exact(8));

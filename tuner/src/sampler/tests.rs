@@ -1,4 +1,4 @@
-//! Tests of what every sampler has to keep to, on a space with every kind of domain.
+//! Tests of rules for all samplers, on a space with every kind of domain.
 
 use std::collections::HashSet;
 
@@ -23,7 +23,7 @@ const KINDS: [SamplerKind; 9] = [
     SamplerKind::Annealing,
 ];
 
-/// A space of given parameters; "bounded" ones apply where "bounds" is true.
+/// A space with given parameters. "bounded" applies if "bounds" is true.
 pub(super) struct Given(pub(super) Vec<Parameter>);
 
 impl SearchSpace for Given {
@@ -70,7 +70,7 @@ fn mixed(fraction: bool) -> Given {
     Given(parameters)
 }
 
-/// 12 points, of which 6 have "bounded".
+/// 12 points, 6 of which have "bounded".
 fn small() -> Given {
     Given(vec![
         Parameter::new("width", Domain::Integer { low: 1, high: 3, step: 1, log: false }),
@@ -88,7 +88,7 @@ fn fits(space: &Given, point: &Point) -> bool {
             .all(|parameter| point.get(&parameter.name).is_some_and(|value| parameter.domain.contains(value)))
 }
 
-/// Asks for `count` points, `window` of them in flight, whose outcomes follow from them alone.
+/// Asks for `count` points, `window` of them in flight. Outcomes depend only on points.
 fn run(
     kind: SamplerKind,
     space: &Given,
@@ -122,7 +122,7 @@ fn number(point: &Point, name: &str) -> f64 {
     point.get(name).and_then(Value::as_f64).unwrap_or(0.0)
 }
 
-/// Smallest, 0, at width 512, about 1000 blocks, O2 and bounds of 1.0.
+/// The minimum, 0, is at width 512, about 1000 blocks, O2 and bounds of 1.0.
 fn distance(point: &Point) -> f64 {
     let bounds = if point["bounds"] == true { (number(point, "bounded") - 1.0).abs() } else { 0.5 };
     let level = if point["level"] == "O2" { 0.0 } else { 0.5 };
@@ -221,7 +221,7 @@ fn local_search_goes_down_a_valley() {
     let chance = best(SamplerKind::Random, &space, &outcome, depth);
     let found = best(SamplerKind::Greedy, &space, &outcome, depth);
     assert!(found < 0.9 * chance, "{found}, chance {chance}");
-    // Annealing spends trials on worse points; it gets well below where it began nevertheless.
+    // Annealing spends trials on worse points, but ends well below its start.
     let begun =
         (0..9).map(|seed| depth(&run(SamplerKind::Annealing, &space, seed, 1, 1, &outcome)[0])).sum::<f64>() / 9.0;
     let found = best(SamplerKind::Annealing, &space, &outcome, depth);
@@ -230,7 +230,7 @@ fn local_search_goes_down_a_valley() {
 
 #[test]
 fn evolution_finds_a_front() {
-    // Two objectives that no point has both of: few blocks, and many.
+    // Two contrary objectives: few blocks, and many.
     let space = mixed(false);
     let outcome = |point: &Point| {
         TrialOutcome::Measured(vec![
@@ -241,7 +241,7 @@ fn evolution_finds_a_front() {
     let area = |kind| {
         let points = run(kind, &space, 5, 300, 4, &outcome);
         let values: Vec<Vec<f64>> = points.iter().map(|point| outcome(point).values().unwrap().to_vec()).collect();
-        // The area that the front dominates below (20, 20).
+        // The area below (20, 20) that the front dominates.
         let mut front: Vec<&Vec<f64>> = values.iter().filter(|a| !values.iter().any(|b| dominates(b, a))).collect();
         front.sort_by(|a, b| a[0].total_cmp(&b[0]));
         let mut above = 20.0;
@@ -302,7 +302,7 @@ fn samplers_say_what_they_miss() {
     assert!(error(SamplerKind::Passes, &plain, Some(3)).contains("pipeline"));
 }
 
-/// 1,600 points of which 379 are valid, with several valleys.
+/// 1,600 points, 379 of them valid, with several valleys.
 fn restricted() -> FileSpace {
     let numbers = |all: &[u32]| all.iter().map(|it| json!(it)).collect::<Vec<_>>();
     let to_twenty = numbers(&(1..=20).collect::<Vec<_>>());
@@ -401,7 +401,7 @@ fn the_portfolio_beats_chance_where_nothing_is_constrained() {
 
 #[test]
 fn the_portfolio_is_not_led_astray_by_scattered_failures() {
-    // Only what can be measured counts as found.
+    // Only points that can be measured count as found.
     let reached = |point: &Point| outcome(point).values().map_or(f64::INFINITY, |_| distance(point));
     let (found, chance) = (
         best(SamplerKind::Auto, &mixed(false), &outcome, reached),

@@ -1,11 +1,11 @@
-//! Tree-structured Parzen estimators, which propose points that resemble good ones and not the others.
+//! Tree-structured Parzen estimators, which propose points that resemble good ones and differ from the others.
 //!
-//! One density is over good points, one over the others, and the next point is where their ratio is largest (Bergstra,
-//! Bardenet, Bengio and Kégl, "Algorithms for Hyper-Parameter Optimization", 2011).
+//! One density describes good points and another the rest; the next point maximises their ratio (Bergstra, Bardenet,
+//! Bengio and Kégl, "Algorithms for Hyper-Parameter Optimization", 2011).
 //!
-//! Densities are over all parameters jointly (a product of kernels for each observation), so that what depends on each
-//! other is seen together. Where an observation lacks a parameter that applies to a candidate, the kernel along it is
-//! uniform. Points that failed, were rejected or are in flight are among the others; no point is proposed twice.
+//! Densities cover all parameters jointly (a product of kernels for each observation), so they see dependencies between
+//! parameters. If an observation lacks a parameter that applies to a candidate, the kernel along it is uniform. Points
+//! that failed, were rejected or are in flight belong to the rest. No point is proposed twice.
 
 use std::collections::HashSet;
 
@@ -21,14 +21,14 @@ use crate::space::draw::{complete, draw_value};
 
 /// Points of a Sobol sequence before the first density.
 const STARTUP: usize = 10;
-/// Draws from the good density, of which the best is taken.
+/// Draws from the good density, the best of which is proposed.
 const CANDIDATES: usize = 32;
-/// Of the different measurements, this share is good, and no more than so many.
+/// Share of distinct measurements that count as good, and its limit.
 const GOOD_SHARE: f64 = 0.1;
 const MOST_GOOD: usize = 25;
-/// Other points that the second density is made of: the latest.
+/// Limit on the points of the second density; the latest ones are used.
 const MOST_OTHERS: usize = 1000;
-/// Width of a kernel of a single observation, as a share of the axis.
+/// Width of a kernel for a single observation, relative to the axis.
 const WIDTH: f64 = 0.1;
 
 /// The sampler.
@@ -36,7 +36,7 @@ const WIDTH: f64 = 0.1;
 pub struct Tpe {
     seed: u64,
     axes: Vec<Axis>,
-    /// By place in the history.
+    /// Encoded points by index in the history.
     codes: Vec<Vec<EncodedValue>>,
     region: Option<SearchRegion>,
 }
@@ -49,7 +49,7 @@ impl Tpe {
 
 impl Sampler for Tpe {
     fn ahead(&self, history: &History) -> Ahead {
-        // The first ones follow from nothing.
+        // The first points do not depend on outcomes.
         let Ahead::Some(ahead) = Ahead::of(history) else { return Ahead::All };
         Ahead::Some(ahead.max(STARTUP.saturating_sub(history.known())))
     }
@@ -63,7 +63,7 @@ impl Sampler for Tpe {
         }
         let mut rng = generator(self.seed, history.tried().len());
         let (good, others) = split(history);
-        // What was rejected teaches nothing of times.
+        // Rejected points teach nothing about times.
         let counted = history.tried().iter().filter(|tried| tried.outcome != Some(TrialOutcome::Rejected)).count();
         let region = self.region.get_or_insert_with(|| SearchRegion::of(space));
         if counted < STARTUP || good.is_empty() {
@@ -83,7 +83,7 @@ impl Sampler for Tpe {
         let mut best: Option<(f64, Point)> = None;
         for _ in 0..CANDIDATES {
             let point = good.draw(space, &mut rng);
-            // The nearest that is valid to one that is not: it has the most values in common.
+            // Replaces an invalid point with a valid one that has many values in common.
             let point = if region.holds(&point) { point } else { nearest(space, region, &point, &mut rng) };
             if !history.has(&point) {
                 let codes = codes(space, &self.axes, &point);
@@ -100,7 +100,7 @@ impl Sampler for Tpe {
     }
 }
 
-/// A valid point that has many values in common with one that is not.
+/// A valid point that has many values in common with an invalid one.
 fn nearest(space: &dyn SearchSpace, region: &SearchRegion, point: &Point, rng: &mut impl Rng) -> Point {
     let around = region.neighbours(space, point, rng);
     if !around.is_empty() {
@@ -110,7 +110,7 @@ fn nearest(space: &dyn SearchSpace, region: &SearchRegion, point: &Point, rng: &
     (0..CANDIDATES).filter_map(|_| region.draw(space, rng)).max_by_key(common).unwrap_or_else(|| point.clone())
 }
 
-/// Places of the good points in the history, and of the others.
+/// Indices of the good points in the history, and of the others.
 fn split(history: &History) -> (Vec<usize>, Vec<usize>) {
     let mut measured: Vec<(usize, &[f64])> = Vec::new();
     let mut others: Vec<usize> = Vec::new();
@@ -121,8 +121,8 @@ fn split(history: &History) -> (Vec<usize>, Vec<usize>) {
         }
     }
     let values: Vec<&[f64]> = measured.iter().map(|(_, values)| *values).collect();
-    // What measured exactly the same is the same code: a good one is one good point, however many configurations come
-    // to it, or else the search would stay among them.
+    // Equal measurements mean equal code. Such points count once among the good ones, otherwise the search would stay
+    // with the many configurations of one code.
     let mut seen = HashSet::new();
     let is_new = |place: &usize| seen.insert(values[*place].iter().map(|value| value.to_bits()).collect::<Vec<_>>());
     let (distinct, repeated): (Vec<usize>, Vec<usize>) = dominance::ranking(&values).into_iter().partition(is_new);
@@ -139,7 +139,7 @@ fn codes(space: &dyn SearchSpace, axes: &[Axis], point: &Point) -> Vec<EncodedVa
     space.parameters().iter().zip(axes).map(|(parameter, axis)| axis.code(point.get(&parameter.name))).collect()
 }
 
-/// A density: a kernel around each observation, and one that is uniform.
+/// A density: a kernel around each observation, and a uniform one.
 struct Estimator<'a> {
     axes: &'a [Axis],
     kernels: Vec<Kernels<'a>>,
@@ -150,7 +150,7 @@ impl<'a> Estimator<'a> {
     fn new(axes: &'a [Axis], observations: Vec<(&'a Point, &'a [EncodedValue])>) -> Self {
         let dimensions = axes.iter().filter(|axis| axis.varies()).count();
         let count = observations.len();
-        // Scott's rule; no narrower than the distance of so many points on a line.
+        // Scott's rule, but no narrower than the spacing of this many points on a line.
         let width = WIDTH * (count.max(1) as f64).powf(-1.0 / (dimensions as f64 + 4.0));
         let width = width.max(1.0 / (count as f64 + 1.0).min(100.0) * 0.1);
         Self { axes, kernels: axes.iter().map(|axis| axis.kernels(width, count)).collect(), observations }

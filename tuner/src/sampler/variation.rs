@@ -1,4 +1,4 @@
-//! Small changes of points, and points made of two: what evolution and local search move by.
+//! Small changes of points and crossings of two points, for evolution and local search.
 
 use std::collections::BTreeSet;
 
@@ -9,12 +9,12 @@ use crate::space::{Domain, Parameter, PassChoice, Point, SearchSpace};
 
 use crate::space::draw::{complete, draw_value};
 
-/// A point with values for all parameters that apply, and no others.
+/// Draws values for missing parameters, and drops those that do not apply.
 pub(super) fn completed(space: &dyn SearchSpace, point: Point, rng: &mut impl Rng) -> Point {
     complete(space, point, |parameter| draw_value(&parameter.domain, rng))
 }
 
-/// A point with one parameter changed a little (and what that makes active drawn anew).
+/// Changes one parameter a little, and draws parameters that this activates.
 pub fn neighbour(space: &dyn SearchSpace, point: &Point, rng: &mut impl Rng) -> Point {
     let movable: Vec<&Parameter> = space
         .parameters()
@@ -30,7 +30,7 @@ pub fn neighbour(space: &dyn SearchSpace, point: &Point, rng: &mut impl Rng) -> 
     complete(space, changed, |parameter| draw_value(&parameter.domain, rng))
 }
 
-/// A point whose parameters are each changed with probability `rate`, the numbers among them sometimes far.
+/// Changes each parameter with probability `rate`; numbers sometimes move far.
 pub fn mutate(space: &dyn SearchSpace, point: &Point, rate: f64, rng: &mut impl Rng) -> Point {
     let mut changed = point.clone();
     for parameter in space.parameters() {
@@ -47,7 +47,7 @@ pub fn mutate(space: &dyn SearchSpace, point: &Point, rate: f64, rng: &mut impl 
     complete(space, changed, |parameter| draw_value(&parameter.domain, rng))
 }
 
-/// A point with values of both parents.
+/// Mixes the values of two parents.
 pub fn cross(space: &dyn SearchSpace, mother: &Point, father: &Point, rng: &mut impl Rng) -> Point {
     let mut child = Point::new();
     for parameter in space.parameters() {
@@ -61,7 +61,7 @@ pub fn cross(space: &dyn SearchSpace, mother: &Point, father: &Point, rng: &mut 
     complete(space, child, |parameter| draw_value(&parameter.domain, rng))
 }
 
-/// Another value near this one, where the domain has another.
+/// Another value near this one, if the domain has another.
 pub(super) fn step(domain: &Domain, value: &Value, rng: &mut impl Rng) -> Value {
     match domain {
         Domain::Integer { low, high, step, log } => {
@@ -69,8 +69,8 @@ pub(super) fn step(domain: &Domain, value: &Value, rng: &mut impl Rng) -> Value 
             if reach == 0 {
                 return value.into();
             }
-            // Short steps are as likely as long ones, on a scale of ratios, up to a quarter of the extent (to twice the
-            // value where the scale is logarithmic).
+            // Short and long steps are equally likely on a scale of ratios, up to a quarter of the extent, or to twice
+            // the value on a logarithmic scale.
             let far = if *log { value as f64 / *step as f64 } else { reach as f64 * 0.25 };
             let length = far.max(1.0).powf(rng.random()).round() as i64;
             let moved = value + if rng.random_bool(0.5) { length } else { -length } * step;
@@ -113,8 +113,7 @@ pub(super) fn step(domain: &Domain, value: &Value, rng: &mut impl Rng) -> Value 
     }
 }
 
-/// A sequence with a pass more, one fewer, another one, or one in another place; at times a whole stretch repeated or
-/// dropped.
+/// Adds, removes, replaces or moves a pass of a sequence; sometimes repeats or drops a part.
 pub(super) fn edit(choice: &PassChoice, sequence: &[Value], rng: &mut impl Rng) -> Vec<Value> {
     let mut edited = sequence.to_vec();
     let pass = |rng: &mut _| Value::from(choice.passes[RngExt::random_range(rng, 0..choice.passes.len())].as_str());
@@ -163,7 +162,7 @@ fn mix(domain: &Domain, mother: &Value, father: &Value, rng: &mut impl Rng) -> V
     }
 }
 
-/// A stretch of one order, the rest in the order of the other (order crossover).
+/// A part of one order, the rest in the order of the other (order crossover).
 fn ordered(mother: &[Value], father: &[Value], rng: &mut impl Rng) -> Vec<Value> {
     let from = rng.random_range(0..=mother.len());
     let to = rng.random_range(from..=mother.len());
@@ -175,7 +174,7 @@ fn ordered(mother: &[Value], father: &[Value], rng: &mut impl Rng) -> Vec<Value>
     child
 }
 
-/// The beginning of one sequence and the end of the other, cut at about the same share of each.
+/// The beginning of one sequence and the end of the other, cut at about the same share.
 fn splice(choice: &PassChoice, mother: &[Value], father: &[Value], rng: &mut impl Rng) -> Vec<Value> {
     let share: f64 = rng.random();
     let cut = |sequence: &[Value]| (share * sequence.len() as f64).round() as usize;
@@ -184,7 +183,7 @@ fn splice(choice: &PassChoice, mother: &[Value], father: &[Value], rng: &mut imp
     if child.len() < choice.shortest { mother.to_vec() } else { child }
 }
 
-/// Sequences that are `sequence` without some stretch of `1 / parts` of it.
+/// The sequences that result from leaving out one of `parts` parts.
 pub fn cuts(sequence: &[Value], parts: usize) -> Vec<Vec<Value>> {
     let parts = parts.min(sequence.len());
     let mut seen = BTreeSet::new();
