@@ -1,4 +1,4 @@
-//! The limits of AMD GPUs: candidates beyond them are rejected with the reason before they are built.
+//! The limits of AMD GPUs. Rejects candidates beyond them, with the reason, before they are built.
 
 use mneme_core::configuration::Configuration;
 use mneme_core::image::amd_hardware::{Hardware, shared_of_block};
@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::{Constraints, Parameter, Point, Rejection, SearchSpace};
 
-/// Threads of a block.
+/// Limit on the threads of a block.
 const MOST_THREADS: u64 = 1024;
-/// Lanes of the largest waves. Compilers choose the size on newer processors, so that occupancy is bounded by these.
+/// Lanes of the largest wave. Compilers choose the wave size on newer processors, so these bound the occupancy.
 const LARGEST_WAVE: u32 = 64;
 
-/// A space of any kind around a kernel for an AMD processor.
+/// A space of any kind, for a kernel on an AMD processor.
 pub struct ForAmd {
     inner: Box<dyn SearchSpace>,
     processor: Processor,
@@ -27,11 +27,11 @@ impl ForAmd {
         let name = &self.processor.name;
         let (threads, shared) = (configuration.block.count(), configuration.shared_mem);
         if threads > MOST_THREADS {
-            return Err(format!("the block has {threads} threads and one of {name} has at most {MOST_THREADS}"));
+            return Err(format!("the block has {threads} threads, but {name} allows at most {MOST_THREADS}"));
         }
         let most = shared_of_block(&self.processor);
         if shared > most {
-            return Err(format!("a block needs {shared} bytes of shared memory and one of {name} has {most}"));
+            return Err(format!("a block needs {shared} bytes of shared memory, but {name} has {most}"));
         }
         if configuration.set_launch_bounds {
             self.check_occupancy(configuration)?;
@@ -39,8 +39,8 @@ impl ForAmd {
         Ok(())
     }
 
-    /// Whether a compute unit, or a pair of them where blocks may use both, has room for the blocks that launch bounds
-    /// promise. More would be compiled like as many as there is room for.
+    /// Checks that a compute unit (or a pair, if blocks may use both) has room for the blocks that launch bounds
+    /// promise. The compiler treats a larger promise like the largest possible one.
     fn check_occupancy(&self, configuration: &Configuration) -> Result<(), String> {
         let Configuration { min_blocks_per_sm: blocks, shared_mem: shared, block, .. } = configuration;
         let unit = Hardware::of(&self.processor, LARGEST_WAVE, false);
@@ -48,12 +48,12 @@ impl ForAmd {
         let waves = threads.div_ceil(LARGEST_WAVE.into()) * u64::from(*blocks);
         let most = u64::from(unit.most_waves * unit.simds);
         if *blocks > 1 && waves > most {
-            return Err(format!("{blocks} blocks of {threads} threads are {waves} waves and {name} holds {most}"));
+            return Err(format!("{blocks} blocks of {threads} threads are {waves} waves, but {name} holds {most}"));
         }
         let needed = u64::from(*shared) * u64::from(*blocks);
         if *blocks > 1 && needed > unit.shared.into() {
             return Err(format!(
-                "{blocks} blocks ask for {needed} bytes of shared memory and {name} has {}",
+                "{blocks} blocks need {needed} bytes of shared memory, but {name} has {}",
                 unit.shared
             ));
         }
@@ -135,19 +135,19 @@ mod tests {
         assert_eq!(reason("gfx90a", |it| it.shared_mem = 64 << 10), "");
         assert_eq!(
             reason("gfx90a:xnack-", |it| it.shared_mem = (64 << 10) + 1),
-            "a block needs 65537 bytes of shared memory and one of gfx90a has 65536"
+            "a block needs 65537 bytes of shared memory, but gfx90a has 65536"
         );
         assert_eq!(reason("gfx950", |it| it.shared_mem = 160 << 10), "");
-        assert!(reason("gfx1030", |it| it.shared_mem = 128 << 10).contains("one of gfx1030 has 65536"));
+        assert!(reason("gfx1030", |it| it.shared_mem = 128 << 10).contains("gfx1030 has 65536"));
         assert!(reason("gfx90a", |it| it.block.y = 8).contains("the block has 2048 threads"));
     }
 
     #[test]
     fn launch_bounds_promise_no_more_than_there_is_room_for() {
         assert_eq!(reason("gfx90a", bounded(8, 256, 0)), "");
-        assert_eq!(reason("gfx90a", bounded(3, 1024, 0)), "3 blocks of 1024 threads are 48 waves and gfx90a holds 32");
+        assert_eq!(reason("gfx90a", bounded(3, 1024, 0)), "3 blocks of 1024 threads are 48 waves, but gfx90a holds 32");
         assert_eq!(reason("gfx906", bounded(2, 1024, 32 << 10)), "");
-        assert!(reason("gfx906", bounded(3, 256, 32 << 10)).contains("3 blocks ask for 98304 bytes"));
+        assert!(reason("gfx906", bounded(3, 256, 32 << 10)).contains("3 blocks need 98304 bytes"));
         assert_eq!(reason("gfx1030", bounded(3, 256, 32 << 10)), "", "a pair of compute units");
         assert_eq!(reason("gfx90a", bounded(1, 1024, 64 << 10)), "");
     }

@@ -1,22 +1,21 @@
-//! Constraints a parameter at a time, so that valid points are found without trying all others.
+//! Checks constraints parameter by parameter, so that valid points are found without trying all others.
 
 use serde_json::Value;
 
-/// The constraints of a space, checked on values that are set one parameter after another. Parameters are named by
-/// their places.
+/// The constraints of a space, checked as parameters get their values one by one. Parameters are identified by index.
 pub trait Constraints {
-    /// For each constraint the parameters it is about, ascending.
+    /// The parameters of each constraint, ascending.
     fn scopes(&self) -> &[Vec<usize>];
 
-    /// For each parameter those that decide whether it applies, ascending; all of them come before it.
+    /// The parameters that decide whether each parameter applies, ascending. All come before it.
     fn conditions(&self) -> &[Vec<usize>];
 
-    /// Gives a parameter its value; `None` where it does not apply.
+    /// Sets a parameter's value; `None` if it does not apply.
     fn set(&mut self, parameter: usize, value: Option<&Value>);
 
-    /// Whether a parameter applies, once those that decide it are set.
+    /// Whether a parameter applies. The parameters that decide this must be set.
     fn applies(&mut self, parameter: usize) -> bool;
 
-    /// Whether a constraint holds, once the parameters it is about are set.
+    /// Whether a constraint holds. Its parameters must be set.
     fn holds(&mut self, constraint: usize) -> bool;
 }

@@ -1,16 +1,16 @@
-//! Points at random.
+//! Draws random points.
 
 use rand::{Rng, RngExt};
 use serde_json::Value;
 
 use super::{Domain, Parameter, PassChoice, Point, SearchSpace};
 
-/// A point, uniform in every domain.
+/// A point that is uniform in every domain.
 pub fn draw(space: &dyn SearchSpace, rng: &mut impl Rng) -> Point {
     complete(space, Point::new(), |parameter| draw_value(&parameter.domain, rng))
 }
 
-/// Gives every active parameter that has no value one, and drops values of those that do not apply.
+/// Gives values to active parameters that have none, and drops values of parameters that do not apply.
 pub fn complete(space: &dyn SearchSpace, given: Point, mut value: impl FnMut(&Parameter) -> Value) -> Point {
     let mut point = Point::new();
     for parameter in space.parameters() {
@@ -22,7 +22,7 @@ pub fn complete(space: &dyn SearchSpace, given: Point, mut value: impl FnMut(&Pa
     point
 }
 
-/// A value, uniform in its domain.
+/// A uniformly drawn value of a domain.
 pub fn draw_value(domain: &Domain, rng: &mut impl Rng) -> Value {
     match domain {
         Domain::Permutation(values) => shuffled(values, rng).into(),

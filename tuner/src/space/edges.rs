@@ -1,12 +1,12 @@
-//! The parameters of a point that lie on an edge of their range: a better value may lie behind it.
+//! Finds the parameters of a point that lie on an edge of their range, outside of which a better value may lie.
 
 use serde_json::Value;
 
 use super::{Domain, Parameter, Point};
 
-/// Parameters whose ends are those of what compilers know.
+/// Parameters whose range is all that compilers know.
 const LEVELS: [&str; 2] = ["codegen_opt", "ptx_opt"];
-/// Values from which on a range has something between its edges.
+/// Minimum number of values at which a range has more than edges.
 const RANGE: u64 = 3;
 
 /// A sentence for each numeric parameter whose value is the first or the last of its domain.
@@ -14,12 +14,12 @@ pub fn of(parameters: &[Parameter], point: &Point) -> Vec<String> {
     let on_edge = |parameter: &Parameter| {
         let value = point.get(&parameter.name)?;
         let end = end(&parameter.domain, value)?;
-        Some(format!("{} is {value}, the {end} that the space has", parameter.name))
+        Some(format!("{} is {value}, the {end} value in the space", parameter.name))
     };
     parameters.iter().filter(|parameter| !LEVELS.contains(&parameter.name.as_str())).filter_map(on_edge).collect()
 }
 
-/// Which end of its domain a number is.
+/// The end of its domain at which a number is.
 fn end(domain: &Domain, value: &Value) -> Option<&'static str> {
     if domain.size().is_some_and(|size| size < RANGE) {
         return None;

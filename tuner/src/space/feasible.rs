@@ -1,8 +1,8 @@
-//! The valid points of a space, found by constraint propagation and kept as one number each.
+//! The valid points of a space, found by constraint propagation and stored as one number each.
 //!
-//! Constraints and conditions link parameters. Parameters that nothing links vary independently, so that only the
-//! components of linked parameters are enumerated, each by itself: depth first, each constraint checked as soon as all
-//! it is about is set. The valid points are the product of the components' combinations.
+//! Constraints and conditions link parameters. Unlinked parameters vary independently, so only the components of linked
+//! parameters are enumerated, each separately: depth first, checking each constraint as soon as its parameters are set.
+//! The valid points are the product of the components' combinations.
 
 use rand::{Rng, RngExt};
 use serde_json::Value;
@@ -11,12 +11,12 @@ use super::draw::draw_value;
 use super::{Constraints, Domain, Parameter, Point, SearchSpace};
 use crate::interrupt;
 
-/// Combinations that a component may have, at 8 bytes each.
+/// Limit on the combinations of a component, at 8 bytes each.
 const MOST: usize = 1 << 25;
-/// Values of a domain that is enumerated.
+/// Limit on the size of a domain that is enumerated.
 const LARGEST_DOMAIN: u64 = 1 << 20;
 
-/// Values that are tried between looks at whether the session is to end.
+/// Values tried between checks whether the session should end.
 const ASK: u64 = 1 << 10;
 
 /// The valid points of a space.
@@ -26,8 +26,7 @@ pub struct Feasible {
     components: Vec<Component>,
 }
 
-/// Parameters that are linked, and their valid combinations; a single parameter that nothing is linked to has all its
-/// values.
+/// Linked parameters with their valid combinations, or a single unlinked parameter with all its values.
 #[derive(Debug)]
 enum Component {
     Free(usize),
@@ -39,18 +38,17 @@ enum Component {
 struct Member {
     parameter: usize,
     values: Vec<Value>,
-    /// What one step of its digit adds to a code; the digit after the last value says that the parameter does not
-    /// apply.
+    /// The factor of its digit in a code. The digit after the last value means that the parameter does not apply.
     weight: u64,
 }
 
 impl Feasible {
-    /// Enumerates the valid points. `None` where a space does not say what its constraints are about, or where linked
-    /// parameters have too many combinations to keep, or the session is to end before all are found.
+    /// Enumerates the valid points. `None` if the space does not tell its constraints' parameters, if linked parameters
+    /// have too many combinations, or if the session should end first.
     pub fn of(space: &dyn SearchSpace) -> Option<Self> {
         let mut constraints = space.constraints()?;
         let parameters = space.parameters().to_vec();
-        // What is about no parameter holds for all points or for none.
+        // A constraint without parameters holds for all points or for none.
         let hopeless =
             (0..constraints.scopes().len()).any(|it| constraints.scopes()[it].is_empty() && !constraints.holds(it));
         if hopeless {
@@ -71,7 +69,7 @@ impl Feasible {
         Some(Self { parameters, components })
     }
 
-    /// Number of valid points; `None` where there are infinitely many, or more than can be counted.
+    /// Number of valid points; `None` if infinite or too large to count.
     pub fn size(&self) -> Option<u64> {
         self.components.iter().try_fold(1u64, |size, component| {
             size.checked_mul(match component {
@@ -81,12 +79,12 @@ impl Feasible {
         })
     }
 
-    /// Whether there is no valid point.
+    /// Whether no point is valid.
     pub fn is_empty(&self) -> bool {
         self.size() == Some(0)
     }
 
-    /// A valid point, uniform over all of them where domains are finite; `None` where there is none.
+    /// A valid point, uniformly drawn if domains are finite; `None` if there is none.
     pub fn draw(&self, rng: &mut impl Rng) -> Option<Point> {
         let mut point = Point::new();
         for component in &self.components {
@@ -104,7 +102,7 @@ impl Feasible {
         Some(point)
     }
 
-    /// Valid point number `number` of a finite space, which is below its [`size`](Self::size).
+    /// Valid point number `number` of a finite space, which must be below its [`size`](Self::size).
     pub fn nth(&self, mut number: u64) -> Point {
         let mut point = Point::new();
         for component in &self.components {
@@ -140,7 +138,7 @@ impl Feasible {
         })
     }
 
-    /// The valid points that differ from a point in one parameter, of those whose values are counted.
+    /// The valid points that differ from a point in one parameter with counted values.
     pub fn neighbours(&self, point: &Point) -> Vec<Point> {
         let mut found = Vec::new();
         let changed = |name: &str, value: &Value| {
@@ -177,7 +175,7 @@ impl Feasible {
         found
     }
 
-    /// Puts the values of a combination into a point.
+    /// Writes the values of a combination into a point.
     fn decode(&self, members: &[Member], code: u64, point: &mut Point) {
         for member in members {
             let name = &self.parameters[member.parameter].name;
@@ -205,7 +203,7 @@ impl Member {
     }
 }
 
-/// Where a domain has a value.
+/// The index of a value in a domain.
 fn place(domain: &Domain, values: &[Value], value: &Value) -> Option<usize> {
     match domain {
         Domain::Integer { low, step, .. } => {
@@ -236,11 +234,11 @@ fn components(parameters: usize, constraints: &dyn Constraints) -> Vec<Vec<usize
     found
 }
 
-/// The order in which a component's parameters are set: those first that complete a constraint with the fewest
+/// The order in which a component's parameters are set: first those that complete a constraint with the fewest
 /// combinations.
 fn order(sizes: &dyn Fn(usize) -> f64, members: &[usize], constraints: &dyn Constraints) -> Vec<usize> {
     let mut ordered: Vec<usize> = Vec::new();
-    // What decides whether a parameter applies comes before it.
+    // A parameter comes after those that decide whether it applies.
     fn put(parameter: usize, conditions: &[Vec<usize>], ordered: &mut Vec<usize>) {
         for deciding in &conditions[parameter] {
             put(*deciding, conditions, ordered);
@@ -267,7 +265,7 @@ fn order(sizes: &dyn Fn(usize) -> f64, members: &[usize], constraints: &dyn Cons
     ordered
 }
 
-/// All valid combinations of a component.
+/// Enumerates all valid combinations of a component.
 fn enumerate(parameters: &[Parameter], members: &[usize], constraints: &mut dyn Constraints) -> Option<Component> {
     let mut weight = 1u64;
     // The last parameter varies fastest, as in a walk.
@@ -312,13 +310,14 @@ fn enumerate(parameters: &[Parameter], members: &[usize], constraints: &mut dyn 
     })
 }
 
-/// A parameter that is set, and what can be checked then.
+/// A parameter to set, and the constraints that can then be checked.
 struct Step {
     member: usize,
     checks: Vec<usize>,
 }
 
-/// Notes all valid combinations that continue `code`; `false` where there are too many, or the session is to end.
+/// Adds all valid combinations that continue `code`. Returns `false` if there are too many, or if the session should
+/// end.
 fn descend(
     members: &[Member],
     steps: &[Step],
@@ -362,7 +361,7 @@ mod tests {
     use crate::space::FileSpace;
     use crate::space::walk::{Odometer, walk};
 
-    /// A space of lists with constraints, as a file has them.
+    /// A space of lists with constraints, as in a file.
     fn space(lists: &[Vec<i64>], constraints: &[String]) -> Box<dyn SearchSpace> {
         let named =
             |(place, list): (usize, &Vec<i64>)| (format!("p{place}"), list.iter().map(|it| json!(it)).collect());
@@ -380,7 +379,7 @@ mod tests {
         assert!(now.elapsed().as_secs() < 30, "the wide values of one parameter are many steps, too");
     }
 
-    /// A restriction about two or three of the parameters.
+    /// A restriction on two or three of the parameters.
     fn restriction() -> impl Strategy<Value = (u8, usize, usize, usize, i64)> {
         (0u8..6, 0usize..8, 0usize..8, 0usize..8, 1i64..40)
     }
@@ -418,7 +417,7 @@ mod tests {
             for point in walk(&*space) {
                 prop_assert_eq!(feasible.contains(&point), found.contains(&point));
             }
-            // A walk that skips comes to the same points in the same order.
+            // A walk with skipping visits the same points in the same order.
             let mut odometer = Odometer::default();
             let walked: Vec<Point> = std::iter::from_fn(|| odometer.next_valid(&*space)).collect();
             prop_assert_eq!(&walked, &all);

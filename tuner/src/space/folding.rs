@@ -1,11 +1,11 @@
-//! The arguments that specialisation folds, where those are not all.
+//! Limits specialisation to some arguments.
 
 use mneme_core::configuration::{Configuration, Specialize};
 use serde_json::{Value, json};
 
 use super::{Constraints, Parameter, Point, Rejection, SearchSpace};
 
-/// A space of any kind, in which folding all arguments is folding these.
+/// A space of any kind, in which specialisation folds these arguments instead of all.
 pub struct Folding {
     inner: Box<dyn SearchSpace>,
     folded: Specialize,

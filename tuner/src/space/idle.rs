@@ -1,4 +1,4 @@
-//! Parameters whose values reach no field of a configuration.
+//! Finds parameters whose values do not change the configuration.
 
 use std::time::{Duration, Instant};
 
@@ -9,15 +9,15 @@ use super::draw::{complete, draw, draw_value};
 use super::{Feasible, Parameter, SearchSpace};
 use crate::interrupt;
 
-/// Valid points at which each parameter is varied, and values that each is given there.
+/// Valid points at which each parameter is varied, and values tried at each.
 const POINTS: usize = 24;
 const VALUES: usize = 8;
-/// Changes that have to be valid before anything is said of a parameter.
+/// Valid changes required before a parameter counts as idle.
 const ENOUGH: usize = 12;
-/// Time for finding the valid points; later, points are drawn without them.
+/// Time for enumerating the valid points. After that, points are drawn from all.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Names of parameters of which no other value has changed the configuration, at any of some points drawn at random.
+/// Names of parameters that never changed the configuration at random points.
 pub fn idle_parameters(space: &dyn SearchSpace) -> Vec<String> {
     let mut rng = ChaCha8Rng::seed_from_u64(0);
     let feasible = interrupt::until(Some(Instant::now() + PATIENCE), || Feasible::of(space));
@@ -61,7 +61,7 @@ mod tests {
     use mneme_core::configuration::Configuration;
     use mneme_core::launch::Dim3;
 
-    /// `unused` reaches nothing, `rounded` only every fourth value, `x` is the block, where it is even.
+    /// `unused` has no effect, `rounded` only with every fourth value. `x` is the block, and must be even.
     struct Blocks(Vec<Parameter>);
 
     impl SearchSpace for Blocks {

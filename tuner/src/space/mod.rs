@@ -1,8 +1,8 @@
-//! Spaces: what a session may vary, and how a choice becomes a configuration that can be replayed.
+//! Spaces: what a session may vary, and how a choice becomes a configuration.
 //!
-//! A space is not the space of configurations: its parameters are what a user wants to turn (a fraction of the largest
-//! block, an order of passes), and [`SearchSpace::ground`] maps a choice of them to a configuration. The built-in
-//! presets are one kind of space, files of data another, a Python class a third; samplers know nothing but the trait.
+//! A space's parameters need not be fields of a configuration: they are what the user wants to vary (a fraction of the
+//! largest block, an order of passes), and [`SearchSpace::ground`] maps a choice of them to a configuration. Built-in
+//! presets, space files and Python classes are kinds of spaces. Samplers know only the trait.
 
 mod amd;
 mod constraints;
@@ -35,21 +35,21 @@ use mneme_core::image::architecture::Processor;
 use mneme_core::launch::Dim3;
 use serde_json::{Value, json};
 
-/// A recorded launch, which a space is laid around.
+/// A recorded launch, around which a space is built.
 #[derive(Clone, Debug)]
 pub struct Recorded {
     pub grid: Dim3,
     pub block: Dim3,
     /// Dynamic shared memory, bytes.
     pub shared_mem: u32,
-    /// How the application's own code was compiled, where that is known.
+    /// How the application's own code was compiled, if known.
     pub compiled: Option<CompileOptions>,
     /// The AMD processor that the code is for, if any.
     pub processor: Option<Processor>,
 }
 
 impl Recorded {
-    /// The recorded launch, compiled as the application was.
+    /// The recorded launch, compiled like the application's own code.
     pub fn configuration(&self) -> Configuration {
         let launch = Configuration::recorded(self.grid, self.block, self.shared_mem);
         match &self.compiled {
@@ -59,49 +59,47 @@ impl Recorded {
     }
 }
 
-/// Why a point has no configuration, in one sentence: a constraint that it violates, or a value that cannot be.
+/// Why a point has no configuration, in one sentence: a violated constraint, or an impossible value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Rejection(pub String);
 
-/// What may be varied, and what a choice means.
+/// A search space: parameters, and the meaning of a choice.
 pub trait SearchSpace {
-    /// The parameters, in an order in which each depends on earlier ones alone; the last one varies fastest when a
-    /// space is walked.
+    /// The parameters. Each depends only on earlier ones; the last one varies fastest in a walk.
     fn parameters(&self) -> &[Parameter];
 
-    /// Whether a parameter applies to a point that has values for the (active) parameters before it. Inactive
-    /// parameters have no value in a point.
+    /// Whether a parameter applies to a point that has values for the active parameters before it. Inactive parameters
+    /// have no value in a point.
     fn is_active(&self, _parameter: &Parameter, _point: &Point) -> bool {
         true
     }
 
-    /// What must hold among parameters, where a space says what each of its constraints is about. Points that violate
-    /// one are rejected by [`ground`](Self::ground), which may reject others as well.
+    /// The constraints, if the space tells the parameters of each. [`ground`](Self::ground) rejects points that violate
+    /// one, and possibly others.
     fn constraints(&self) -> Option<Box<dyn Constraints + '_>> {
         None
     }
 
-    /// The configuration that a point stands for.
+    /// The configuration of a point.
     ///
-    /// # Errors
-    /// A point that violates a constraint, or that no configuration can be made of.
+    /// # Errors The point violates a constraint, or has an impossible value.
     fn ground(&self, point: &Point) -> Result<Configuration, Rejection>;
 
-    /// What candidates are compared with; it need not be a point of the space.
+    /// The baseline's configuration, which need not be a point of the space.
     fn baseline(&self) -> Configuration;
 
-    /// Points, with those that constraints reject; `None` where there are infinitely many, or more than can be counted.
+    /// Number of points, including those that constraints reject; `None` if infinite or too large to count.
     fn size(&self) -> Option<u64> {
         count(self.parameters())
     }
 
-    /// Where a point lies on an edge of the space, a sentence each: a better one may lie behind it.
+    /// Edges of the space on which a point lies, one sentence each: a better point may lie outside.
     fn edges(&self, point: &Point, _configuration: &Configuration) -> Vec<String> {
         edges::of(self.parameters(), point)
     }
 
-    /// What tells a candidate from others of the space, as in `passes=default<O1> blockDim.x=64`.
+    /// A label that distinguishes a candidate, such as `passes=default<O1> blockDim.x=64`.
     fn label(&self, point: &Point, _configuration: &Configuration) -> String {
         point.iter().map(|(name, value)| format!("{name}={}", plain(value))).collect::<Vec<_>>().join(" ")
     }
@@ -112,12 +110,12 @@ pub trait SearchSpace {
     }
 }
 
-/// Whether a parameter of the space has this name and may have this value.
+/// Whether the space has a parameter of this name with this value.
 pub fn knows(space: &dyn SearchSpace, name: &str, value: &Value) -> bool {
     space.parameters().iter().any(|parameter| parameter.name == name && parameter.domain.contains(value))
 }
 
-/// Whether a point has a value for each parameter that applies to it.
+/// Whether a point has a value for each parameter that applies.
 pub fn holds(space: &dyn SearchSpace, point: &Point) -> bool {
     let mut before = Point::new();
     for parameter in space.parameters() {
@@ -136,7 +134,7 @@ fn count(parameters: &[Parameter]) -> Option<u64> {
     parameters.iter().try_fold(1u64, |product, parameter| product.checked_mul(parameter.domain.size()?))
 }
 
-/// Parameters by name, as `search_space.json` has them.
+/// Parameters by name, for `search_space.json`.
 fn describe(parameters: &[Parameter]) -> Value {
     parameters
         .iter()

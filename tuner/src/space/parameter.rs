@@ -5,16 +5,16 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Values by parameter; parameters that do not apply are absent.
+/// Values by parameter. Parameters that do not apply are absent.
 pub type Point = BTreeMap<String, Value>;
 
-/// One thing that is varied.
+/// A parameter of a space.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Parameter {
     pub name: String,
     #[serde(flatten)]
     pub domain: Domain,
-    /// The condition under which it applies, for people to read; [`super::SearchSpace::is_active`] decides.
+    /// The condition under which it applies, for people. [`super::SearchSpace::is_active`] decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
 }
@@ -34,43 +34,43 @@ impl Parameter {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "type", content = "values", rename_all = "lowercase")]
 pub enum Domain {
-    /// `low`, `low + step`, … up to `high`. With `log`, `low` is at least 1 and a sampler takes ratios for distances.
+    /// `low`, `low + step`, … up to `high`. With `log`, `low` is at least 1, and samplers measure distances as ratios.
     Integer {
         low: i64,
         high: i64,
         step: i64,
         log: bool,
     },
-    /// From `low` to `high`, both included; in steps from `low` where there is a `step`. With `log`, `low` is above 0.
+    /// From `low` to `high` inclusive, in steps from `low` if there is a `step`. With `log`, `low` is above 0.
     Real {
         low: f64,
         high: f64,
         step: Option<f64>,
         log: bool,
     },
-    /// One of these, which are distinct.
+    /// One of these distinct values.
     Categorical(Vec<Value>),
     Boolean,
-    /// All of these, which are distinct, in some order; a value is an array.
+    /// All of these distinct values in some order. A value is an array.
     Permutation(Vec<Value>),
-    /// A sequence of compiler passes; a value is an array of their names.
+    /// A sequence of compiler passes. A value is an array of their names.
     Pipeline(PassChoice),
 }
 
-/// Which passes a sequence is made of.
+/// The possible sequences of passes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PassChoice {
-    /// Names that may occur, more than once each.
+    /// Names that may occur, any number of times.
     pub passes: Vec<String>,
-    /// The sequence that a search starts from.
+    /// The sequence from which a search starts.
     pub start: Vec<String>,
-    /// Passes in a sequence, at least and at most.
+    /// Minimum and maximum number of passes.
     pub shortest: usize,
     pub longest: usize,
 }
 
 impl Domain {
-    /// Number of values; `None` where there are infinitely many, or more than can be counted.
+    /// Number of values; `None` if infinite or too large to count.
     pub fn size(&self) -> Option<u64> {
         match self {
             Self::Integer { low, high, step, .. } => (high.abs_diff(*low) / step.unsigned_abs()).checked_add(1),
@@ -90,7 +90,7 @@ impl Domain {
         }
     }
 
-    /// Value number `index` of a domain that has a [`size`](Self::size); indices from there on give the last value.
+    /// Value number `index` of a domain with a [`size`](Self::size). Larger indices give the last value.
     pub fn nth(&self, index: u64) -> Value {
         let index = self.size().map_or(index, |size| index.min(size.saturating_sub(1)));
         match self {
@@ -105,7 +105,7 @@ impl Domain {
         }
     }
 
-    /// The number of a value along a domain whose values are in order: of numbers, also in an ascending list.
+    /// The index of a value in a domain with ordered values: numbers, including an ascending list of numbers.
     pub fn place(&self, value: &Value) -> Option<u64> {
         match self {
             Self::Integer { low, step, .. } => Some(value.as_i64()?.abs_diff(*low) / step.unsigned_abs()),
@@ -118,8 +118,7 @@ impl Domain {
         }
     }
 
-    /// The value at `position`, from 0 to 1, where equal stretches hold equally many values (or, with `log`, equal
-    /// ratios).
+    /// The value at `position`, from 0 to 1. Equal intervals contain equally many values or, with `log`, equal ratios.
     pub fn at(&self, position: f64) -> Value {
         let position = position.clamp(0.0, 1.0 - f64::EPSILON);
         match self {
@@ -131,7 +130,7 @@ impl Domain {
                 }
             }
             Self::Integer { low, high, step, log: true } => {
-                // Each value has the stretch from half a step below to half a step above it.
+                // Each value covers the interval from half a step below to half a step above it.
                 let (from, to) = (*low as f64 - 0.5 * *step as f64, *high as f64 + 0.5 * *step as f64);
                 let from = from.max(*low as f64 * 0.5);
                 let value = from * (to / from).powf(position);
@@ -144,7 +143,7 @@ impl Domain {
             }
             _ => match self.size() {
                 Some(size) => self.nth((position * size as f64) as u64),
-                // More orders or sequences than can be counted: the position's digits choose one.
+                // Too many orders or sequences to count: the position's digits choose one.
                 None => match self {
                     Self::Permutation(values) => nth_permutation(values, (position * u64::MAX as f64) as u64).into(),
                     Self::Pipeline(choice) => choice.nth((position * u64::MAX as f64) as u64).into(),
@@ -154,7 +153,7 @@ impl Domain {
         }
     }
 
-    /// Whether this is a value of the domain.
+    /// Whether the domain contains this value.
     pub fn contains(&self, value: &Value) -> bool {
         match self {
             Self::Integer { low, high, step, .. } => {
@@ -182,10 +181,10 @@ impl Domain {
     }
 }
 
-/// What rounding may take from a number of steps.
+/// Tolerance for rounding in a number of steps.
 const STEP_SLACK: f64 = 1e-9;
 
-/// Number `index` of the orders of `values`, in lexicographic order of positions.
+/// Number `index` among the orders of `values`, in lexicographic order of positions.
 fn nth_permutation(values: &[Value], mut index: u64) -> Vec<Value> {
     let mut left: Vec<&Value> = values.iter().collect();
     let mut digits = Vec::with_capacity(values.len());

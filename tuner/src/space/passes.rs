@@ -1,23 +1,22 @@
-//! Sequences of LLVM's passes as pipelines that LLVM reads.
+//! Turns sequences of LLVM's passes into pipelines.
 //!
-//! A sequence is a list of names without nesting, so that it can be cut, mixed and mutated anywhere; [`pipeline`] puts
-//! the managers (`function`, `loop-mssa`, …) around them. The names are LLVM 19's; an end-to-end test has it run every
-//! one on a kernel.
+//! A sequence is a list of names without nesting, so it can be cut, mixed and mutated anywhere. [`pipeline`] adds the
+//! managers (`function`, `loop-mssa`, …). The names are those of LLVM 19; an end-to-end test runs each on a kernel.
 
-/// What a pass works on, and so what it is nested in.
+/// The unit on which a pass works, which determines its managers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
     Module,
     Cgscc,
     Function,
     Loop,
-    /// Loops with memory SSA kept up to date.
+    /// Loops, with memory SSA kept up to date.
     LoopMssa,
 }
 
 /// Passes that can change a kernel's code: canonicalisation, scalar and memory optimisation, loops, vector loads and
-/// stores, addresses. Not among them: passes that only print, verify or instrument, and those for coroutines,
-/// exceptions or host calls.
+/// stores, addresses. Leaves out passes that only print, verify or instrument, and those for coroutines, exceptions or
+/// host calls.
 const PASSES: [(&str, Level); 80] = [
     ("always-inline", Level::Module),
     ("constmerge", Level::Module),
@@ -101,8 +100,8 @@ const PASSES: [(&str, Level); 80] = [
     ("simple-loop-unswitch<nontrivial>", Level::LoopMssa),
 ];
 
-/// Where a search for a sequence starts: the order in which a whole pipeline cleans up, inlines, simplifies loops,
-/// unrolls them and cleans up again.
+/// The default start of a search, in the order of a whole pipeline: clean up, inline, simplify loops, unroll them,
+/// clean up again.
 const START: [&str; 30] = [
     "infer-address-spaces",
     "sroa",
@@ -136,18 +135,18 @@ const START: [&str; 30] = [
     "adce",
 ];
 
-/// All names that a sequence may have where its user does not choose.
+/// All names that a sequence may have by default.
 pub fn names() -> impl Iterator<Item = &'static str> {
     PASSES.iter().map(|(name, _)| *name)
 }
 
-/// A sequence that does what whole pipelines do.
+/// The default start of a search.
 pub fn start() -> impl Iterator<Item = &'static str> {
     START.into_iter()
 }
 
-/// Whether `name` needs no managers around it that [`pipeline`] does not know: a pass of the table, or a pipeline of
-/// its own such as `default<O3>` or `function(gvn)`.
+/// Whether [`pipeline`] knows the managers for `name`: a pass of the table, or a pipeline such as `default<O3>` or
+/// `function(gvn)`.
 pub fn is_known(name: &str) -> bool {
     name.contains(['(', '<']) || names().any(|known| stem(known) == name)
 }

@@ -1,7 +1,7 @@
 //! The built-in spaces: block shapes, pipelines and compiler switches.
 //!
-//! The presets and the rules behind them are upstream's, so that a command line of one tunes the same space with the
-//! other; but for AMD GPUs, whose blocks stay whole waves.
+//! Presets and rules are upstream's, so the same command line tunes the same space. AMD GPUs are an exception: their
+//! blocks stay whole waves.
 
 use clap::ValueEnum;
 use mneme_core::compile_options::CompileOptions;
@@ -13,57 +13,57 @@ use serde_json::{Value, json};
 
 use super::{Domain, Parameter, Point, Recorded, Rejection, SearchSpace, shapes};
 
-/// How much of the space is walked.
+/// A preset: the size of the built-in space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Preset {
-    /// Few pipelines, cautious block shapes: a first look.
+    /// Few pipelines and cautious block shapes, for a first look
     Quick,
-    /// Block shapes, pipelines and code generation levels.
+    /// Block shapes, pipelines and code generation levels
     Standard,
-    /// Block shapes alone; the O3 pipeline and code generation level 3 unless --passes says otherwise.
+    /// Only block shapes, with the O3 pipeline and code generation level 3 unless you pass --passes
     Launch,
-    /// Pipelines and code generation levels alone, at the recorded block shape.
+    /// Only pipelines and code generation levels, at the recorded block shape
     Compiler,
-    /// Everything, with specialisation and launch bounds on and off.
+    /// Everything, with specialisation and launch bounds on and off
     Full,
 }
 
-/// The axes along which the block's shape is varied.
+/// The axes along which the block's shape varies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BlockAxes {
-    /// Keep the recorded block.
+    /// Keep the recorded block
     None,
-    /// The axes along which the recorded launch has more than one block or thread.
+    /// The axes along which the recorded launch has more than one block or thread
     Auto,
     X,
     Xy,
     Xyz,
 }
 
-/// How many threads a candidate block may have, beside usual shapes of 32 to 256.
+/// How many threads a candidate block may have, besides the usual shapes of 32 to 256.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LaunchSafety {
-    /// As many as recorded.
+    /// As many as recorded
     Conservative,
-    /// Twice as many as recorded.
+    /// Twice as many as recorded
     Balanced,
-    /// 1024.
+    /// 1024
     Aggressive,
 }
 
-/// A preset with what the user changed of it: everything that a built-in space varies.
+/// A preset with the user's changes: everything that a built-in space varies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PresetOptions {
     pub launch_dim: BlockAxes,
     pub launch_safety: LaunchSafety,
-    /// Whether the grid stays as recorded, else it follows the block; values to try, at least one.
+    /// Whether the grid stays as recorded or follows the block; values to try, at least one.
     pub keep_grid: Vec<bool>,
-    /// At least one; the first is the baseline's.
+    /// At least one. The first is the baseline's.
     pub passes: Vec<String>,
-    /// Code generation levels, 0 to 3, ascending; the last is the baseline's.
+    /// Code generation levels, 0 to 3, ascending. The last is the baseline's.
     pub codegen_opt: Vec<u32>,
     /// Written to every configuration, without effect.
     pub codegen_method: String,
@@ -72,12 +72,12 @@ pub struct PresetOptions {
     pub specialize_dims: Vec<bool>,
     pub launch_bounds: Vec<bool>,
     pub internalize: Vec<bool>,
-    /// Blocks that should fit on a multiprocessor, where launch bounds are on.
+    /// Blocks that should fit on a multiprocessor, with launch bounds.
     pub min_blocks_per_sm: Vec<u32>,
     pub max_threads: MaxThreads,
 }
 
-/// One pipeline, and everything else as it is without any option: block shapes alone vary.
+/// One pipeline, and every option at its default: only block shapes vary.
 impl Default for PresetOptions {
     fn default() -> Self {
         Self {
@@ -97,29 +97,30 @@ impl Default for PresetOptions {
     }
 }
 
-/// Threads of a block that launch bounds promise.
+/// The number of threads that launch bounds promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MaxThreads {
-    /// Those of the candidate's block.
+    /// The threads of the candidate's block.
     Block,
-    /// Those of the recorded block.
+    /// The threads of the recorded block.
     Recorded,
     /// One of these.
     OneOf(Vec<u32>),
 }
 
-/// The finite space that a preset and the user's changes of it make.
+/// The finite space of a preset with the user's changes.
 #[derive(Clone, Debug)]
 pub struct PresetSpace {
     recorded: Recorded,
     axes: [bool; 3],
     codegen_method: String,
-    /// The most threads of a block that is tried, and of one that would be with [`LaunchSafety::Aggressive`].
+    /// Largest number of threads in a block of this space, and with [`LaunchSafety::Aggressive`].
     most_threads: (u64, u64),
     parameters: Vec<Parameter>,
 }
 
-/// Names of the parameters. They are the existing Mneme's, except `keep_grid`; `internalize` is always on there.
+/// Names of the parameters. They are the existing Mneme's, except `keep_grid` and `internalize`, which is always on
+/// there.
 mod name {
     pub const BLOCK_SHAPE: &str = "block_shape";
     pub const KEEP_GRID: &str = "keep_grid";
@@ -133,10 +134,10 @@ mod name {
     pub const PASSES: &str = "passes";
 }
 
-/// Blocks that a multiprocessor holds at most.
+/// Limit on the blocks of a multiprocessor.
 const MOST_BLOCKS: u64 = 32;
 
-/// Parameters that apply where launch bounds are on.
+/// Parameters that apply with launch bounds.
 const OF_BOUNDS: [&str; 2] = [name::MIN_BLOCKS_PER_SM, name::MAX_THREADS];
 
 impl PresetSpace {
@@ -193,7 +194,7 @@ impl PresetSpace {
     fn configuration(&self, shape: Dim3, keeps_grid: bool) -> Configuration {
         let Recorded { grid, block, shared_mem, compiled, .. } = &self.recorded;
         let (grid, block) = (*grid, *block);
-        // A level that is not there for speed is the application's affair.
+        // A low optimisation level in the application, as in a debug build, is not kept.
         let slow = compiled.as_ref().filter(|application| !application.assembles_optimised());
         let grid = if shape == block || keeps_grid {
             grid
@@ -201,7 +202,7 @@ impl PresetSpace {
             shapes::grid_for(grid, block, shape, self.axes).unwrap_or(grid)
         };
         Configuration {
-            // Upstream's values where there are no launch bounds; they are not hashed.
+            // Upstream's values without launch bounds; they are not hashed.
             max_threads: Some(1024),
             min_blocks_per_sm: 1,
             codegen_method: self.codegen_method.clone(),
@@ -212,13 +213,14 @@ impl PresetSpace {
     }
 }
 
-/// How the grid follows the block, as `mneme apply` knows it.
+/// The rule by which the grid follows the block, known to `mneme apply`.
 const GRID_RULE: &str = "ceil(recorded block * recorded grid / block) along each varied axis";
 
 /// The value of a parameter in a point.
 fn of<T: serde::de::DeserializeOwned>(point: &Point, name: &str) -> Result<T, Rejection> {
     let value = point.get(name).ok_or_else(|| Rejection(format!("'{name}' has no value")))?;
-    serde_json::from_value(value.clone()).map_err(|error| Rejection(format!("'{name}' cannot be {value}: {error}")))
+    serde_json::from_value(value.clone())
+        .map_err(|error| Rejection(format!("{value} is not a valid value of '{name}': {error}")))
 }
 
 impl SearchSpace for PresetSpace {
@@ -266,7 +268,7 @@ impl SearchSpace for PresetSpace {
         }
     }
 
-    /// What belongs to launch bounds multiplies only where they are on.
+    /// Parameters of launch bounds only multiply the configurations with launch bounds.
     fn size(&self) -> Option<u64> {
         let size = |name| self.domain(name).map_or(Some(1), Domain::size);
         let on = size(name::MIN_BLOCKS_PER_SM)?.checked_mul(size(name::MAX_THREADS)?)?;
@@ -291,14 +293,14 @@ impl SearchSpace for PresetSpace {
         let (threads, (most, beyond)) = (configuration.block.count(), self.most_threads);
         if threads == most && most < beyond {
             edges.push(format!(
-                "its block has {threads} threads, the most that were tried; --launch-safety aggressive tries up to {beyond}"
+                "its block has {threads} threads, the most in this space; to try up to {beyond}, pass --launch-safety aggressive"
             ));
         }
         let blocks = point.get(name::MIN_BLOCKS_PER_SM).and_then(Value::as_u64);
         let last = self.domain(name::MIN_BLOCKS_PER_SM).and_then(|domain| domain.nth(u64::MAX).as_u64());
         if let Some(blocks) = blocks.filter(|blocks| Some(*blocks) == last && *blocks < MOST_BLOCKS) {
             edges.push(format!(
-                "min_blocks_per_sm is {blocks}, the most that was tried; --min-blocks-per-sm-range 1:{MOST_BLOCKS} tries more"
+                "min_blocks_per_sm is {blocks}, the most in this space; to try more, pass --min-blocks-per-sm-range 1:{MOST_BLOCKS}"
             ));
         }
         edges
@@ -357,7 +359,7 @@ impl SearchSpace for PresetSpace {
             derived.insert("block_shape".into(), format!("whole waves of {wave} threads").into());
         }
         if self.domain(name::MIN_BLOCKS_PER_SM).is_some() && self.domain(name::MAX_THREADS).is_none() {
-            derived.insert("max_threads".into(), "threads of the block where launch bounds are set".into());
+            derived.insert("max_threads".into(), "threads of the block, if launch bounds are set".into());
         }
         json!({"size": self.size(), "baseline": self.baseline(), "parameters": parameters, "derived": derived})
     }

@@ -1,7 +1,7 @@
-//! Block shapes that are worth a try, and the grid that goes with each.
+//! Block shapes to try, and the grid for each.
 //!
-//! The rules are upstream's, with two more: blocks of the usual shapes are tried however small the recorded one is, and
-//! for AMD GPUs a block is whole waves where the recorded one is.
+//! The rules are upstream's, with two additions: blocks of the usual shapes are tried even if the recorded one is
+//! small, and for AMD GPUs blocks are whole waves if the recorded one is.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -10,20 +10,20 @@ use mneme_core::launch::Dim3;
 
 use super::{BlockAxes, LaunchSafety};
 
-/// Threads of a block along x, y and z that CUDA and HIP devices take.
+/// CUDA's and HIP's limits on the threads of a block along x, y and z.
 const AXIS_LIMITS: [u32; 3] = [1024, 1024, 64];
-/// Threads of a block that CUDA and HIP devices take.
+/// CUDA's and HIP's limit on the threads of a block.
 const BLOCK_LIMIT: u64 = 1024;
-/// Threads of the usual blocks: a warp at least, and what every kernel has registers for.
+/// Threads of the usual blocks: at least a warp, and at most what every kernel has registers for.
 const USUAL_THREADS: RangeInclusive<u64> = 32..=256;
-/// Blocks of a grid along x, y and z that CUDA devices take.
+/// CUDA's limits on the blocks of a grid along x, y and z.
 const GRID_LIMITS: [u64; 3] = [i32::MAX as u64, 65_535, 65_535];
-/// Divisors of an axis' work are looked for up to here.
+/// Limit on the divisors of an axis' work.
 const LARGEST_DIVISOR: u64 = 2048;
-/// What recorded extents are multiplied with, as fractions.
+/// Factors for recorded extents, as fractions.
 const FACTORS: [(u64, u64); 5] = [(1, 2), (3, 4), (5, 4), (3, 2), (2, 1)];
 
-/// The axes, of x, y and z, along which the block's shape is varied.
+/// Which of the axes x, y and z of the block's shape vary.
 pub fn active_axes(dimensions: BlockAxes, grid: Dim3, block: Dim3) -> [bool; 3] {
     match dimensions {
         BlockAxes::None => [false; 3],
@@ -37,9 +37,9 @@ pub fn active_axes(dimensions: BlockAxes, grid: Dim3, block: Dim3) -> [bool; 3] 
     }
 }
 
-/// The block shapes to try, ascending by z, y, x; the recorded shape is always among them.
+/// The block shapes to try, ascending by z, y, x, including the recorded shape.
 ///
-/// `wave` threads run in step: where they divide the recorded block, they divide every other.
+/// `wave` is the number of threads that run in step. If it divides the recorded block, it divides every other.
 pub fn block_shapes(grid: Dim3, block: Dim3, axes: [bool; 3], safety: LaunchSafety, wave: u32) -> Vec<Dim3> {
     let budget = thread_budget(block, safety);
     let unit = whole_waves(block, wave).unwrap_or(1);
@@ -68,8 +68,8 @@ pub fn block_shapes(grid: Dim3, block: Dim3, axes: [bool; 3], safety: LaunchSafe
     shapes
 }
 
-/// The grid that gives every recorded thread its work under another block shape: as many blocks along each active axis
-/// as cover the recorded threads. `None` where no device takes that many.
+/// The grid for another block shape: as many blocks along each active axis as cover the recorded threads. `None` if
+/// devices do not allow that many.
 pub fn grid_for(grid: Dim3, block: Dim3, shape: Dim3, axes: [bool; 3]) -> Option<Dim3> {
     let (recorded, old, new) = (grid.as_array(), block.as_array(), shape.as_array());
     let mut extents = recorded;
@@ -83,18 +83,18 @@ pub fn grid_for(grid: Dim3, block: Dim3, shape: Dim3, axes: [bool; 3]) -> Option
     Some(extents.into())
 }
 
-/// The wave where the recorded block consists of whole ones.
+/// The wave, if the recorded block consists of whole waves.
 pub fn whole_waves(block: Dim3, wave: u32) -> Option<u32> {
     block.count().is_multiple_of(wave.into()).then_some(wave)
 }
 
-/// Whether a shape is one that devices like, whatever was recorded: powers of two, and some warps of threads.
+/// Whether a shape is usual: powers of two, with some warps of threads.
 fn is_usual(shape: Dim3, axes: [bool; 3]) -> bool {
     let extents = shape.as_array();
     USUAL_THREADS.contains(&shape.count()) && (0..3).all(|axis| !axes[axis] || extents[axis].is_power_of_two())
 }
 
-/// Threads of a block that a shape may have beside the usual ones.
+/// Limit on the threads of a block, besides the usual shapes.
 fn thread_budget(block: Dim3, safety: LaunchSafety) -> u64 {
     let threads = match safety {
         LaunchSafety::Conservative => block.count(),
@@ -125,7 +125,7 @@ fn extents(blocks: u32, recorded: u32, limit: u32) -> BTreeSet<u32> {
     found
 }
 
-/// Divisors of `work` up to the smaller of its square root and [`LARGEST_DIVISOR`], and their cofactors.
+/// Divisors of `work` up to its square root or [`LARGEST_DIVISOR`], and their cofactors.
 fn divisors(work: u64) -> impl Iterator<Item = u64> {
     let end = work.isqrt().min(LARGEST_DIVISOR);
     (1..=end).filter(move |divisor| work.is_multiple_of(*divisor)).flat_map(move |divisor| [divisor, work / divisor])

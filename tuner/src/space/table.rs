@@ -1,4 +1,4 @@
-//! Spaces of which a file has every configuration's result: Kernel Tuner's caches, T4 files.
+//! Spaces from files with every configuration's result: Kernel Tuner caches and T4 files.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 use super::file::{FileError, FileSpace};
 use super::{Constraints, Parameter, Point, Rejection, SearchSpace, plain};
 
-/// A space and the results in it.
+/// A space with its results.
 pub struct ResultsTable {
     pub name: String,
     pub space: TableSpace,
-    /// Milliseconds by point, or why there are none.
+    /// Milliseconds by point, or the reason why there are none.
     pub results: Vec<(Point, Result<f64, String>)>,
 }
 
-/// The parameters of a file. The points of its list `valid` are valid, or else those that have results.
+/// The parameters of a file. Valid points are those in its list `valid`, otherwise those with results.
 pub struct TableSpace {
     inner: FileSpace,
     /// The beginnings of valid points, by length.
@@ -26,7 +26,7 @@ pub struct TableSpace {
     none: Vec<Vec<usize>>,
 }
 
-/// A file's content.
+/// The content of a file.
 struct Content {
     name: String,
     parameters: Vec<(String, Vec<Value>)>,
@@ -37,13 +37,12 @@ struct Content {
 impl ResultsTable {
     /// Reads a file.
     ///
-    /// # Errors
-    /// It cannot be read, or is none of the kinds that are known.
+    /// # Errors The file cannot be read, or has an unknown format.
     pub fn load(path: &Path) -> Result<Self, FileError> {
         let wrong = |what: String| FileError::new(path, "", what);
         let text = std::fs::read_to_string(path).map_err(|error| FileError::unread(path, &error))?;
         let document: Value =
-            serde_json::from_str(&without_nan(&text)).map_err(|error| wrong(format!("it is no JSON: {error}")))?;
+            serde_json::from_str(&without_nan(&text)).map_err(|error| wrong(format!("it is not JSON: {error}")))?;
         let content = if document["results"].is_array() { t4(&document) } else { cache(&document) }.map_err(wrong)?;
         let Content { parameters, valid, results, .. } = content;
         let name = if content.name.is_empty() {
@@ -67,9 +66,9 @@ impl ResultsTable {
     }
 }
 
-/// The objective of files that say no other, in milliseconds.
+/// The default objective, in milliseconds.
 const TIME: &str = "time";
-/// Milliseconds in units that T4 files have times in.
+/// Milliseconds per unit of time in T4 files.
 const UNITS: [(&str, f64); 9] = [
     ("ms", 1.0),
     ("milliseconds", 1.0),
@@ -83,10 +82,10 @@ const UNITS: [(&str, f64); 9] = [
 ];
 
 fn no_time(objective: &str) -> String {
-    format!("its objective is {objective}, and only times, of which the shortest is the best, can be searched for here")
+    format!("its objective is {objective}, but only times, of which the shortest is best, can be searched here")
 }
 
-/// Times are kept in whole nanoseconds.
+/// Times are stored in whole nanoseconds.
 fn check_time(milliseconds: f64) -> Result<(), String> {
     if (1e-6..1e13).contains(&milliseconds) {
         return Ok(());
@@ -94,7 +93,7 @@ fn check_time(milliseconds: f64) -> Result<(), String> {
     Err(format!("it has a time of {milliseconds:e} ms, which is below 1 ns or above 10^19 ns"))
 }
 
-/// JSON of what Python's module writes, which has numbers that JSON has not.
+/// Replaces the numbers NaN and Infinity, which Python's json module writes, with `null`.
 fn without_nan(text: &str) -> String {
     let (mut found, mut rest, mut is_string) = (String::with_capacity(text.len()), text, false);
     while let Some(first) = rest.chars().next() {
@@ -111,7 +110,7 @@ fn without_nan(text: &str) -> String {
     found
 }
 
-/// Whether a part of a key stands for a value, as Python or JSON write it.
+/// Whether a part of a key is a value, written by Python or as JSON.
 fn is_written(value: &Value, part: &str) -> bool {
     match value {
         Value::Bool(true) => part == "true" || part == "True",
@@ -121,7 +120,7 @@ fn is_written(value: &Value, part: &str) -> bool {
     }
 }
 
-/// A Kernel Tuner cache, or the same with times by key.
+/// Reads a Kernel Tuner cache, or a similar file with times by key.
 fn cache(document: &Value) -> Result<Content, String> {
     let either = |one: &str, other: &str| document.get(one).or(document.get(other)).cloned().unwrap_or_default();
     let keys = either("keys", "tune_params_keys");
@@ -150,7 +149,7 @@ fn cache(document: &Value) -> Result<Content, String> {
         (parts.len() == names.len()).then(|| names.iter().cloned().zip(found).collect())
     };
     let mut results = BTreeMap::new();
-    // An entry that has the values itself needs no key to be taken apart.
+    // An entry with its own values needs no parsing of its key.
     let of_entry = |entry: &Value| -> Option<Point> {
         let found = names.iter().zip(&values).map(|(name, values)| {
             let wanted = entry.get(name)?;
@@ -163,9 +162,9 @@ fn cache(document: &Value) -> Result<Content, String> {
     {
         let point = of_entry(entry)
             .or_else(|| key(text, &names, &values))
-            .ok_or_else(|| format!("'{text}' is no configuration of its parameters"))?;
+            .ok_or_else(|| format!("'{text}' is not a configuration of its parameters"))?;
         let measured = if entry.is_object() { &entry[objective] } else { entry };
-        // Kernel Tuner writes 1e20 where there is no time.
+        // Kernel Tuner writes 1e20 for a missing time.
         let outcome = measured.as_f64().filter(|time| *time > 0.0 && *time < 1e20);
         let outcome = outcome.ok_or_else(|| measured.as_str().unwrap_or("it failed").to_owned());
         if let Ok(time) = outcome {
@@ -180,8 +179,8 @@ fn cache(document: &Value) -> Result<Content, String> {
     let valid = match (document["valid"].as_array(), document["restrictions"].as_array()) {
         (Some(points), _) => Some(valid_points(&names, points)?),
         (None, Some(restrictions)) if !restrictions.is_empty() => {
-            return Err("it has restrictions in Python; 'benches/samplers --valid FILE' writes it with a list of \
-                        valid points instead"
+            return Err("it has restrictions in Python; to replace them with a list of valid \
+                        points, run 'benches/samplers --valid FILE'"
                 .into());
         }
         _ => None,
@@ -195,17 +194,17 @@ fn cache(document: &Value) -> Result<Content, String> {
     })
 }
 
-/// Points that are lists of values, in the order of the parameters.
+/// Reads points that are lists of values, in the order of the parameters.
 fn valid_points(names: &[String], points: &[Value]) -> Result<Vec<Point>, String> {
     let point = |point: &Value| -> Option<Point> {
         let values = point.as_array().filter(|values| values.len() == names.len())?;
         Some(names.iter().cloned().zip(values.iter().cloned()).collect())
     };
     let found: Option<Vec<Point>> = points.iter().map(point).collect();
-    found.ok_or_else(|| format!("a point of its list 'valid' has other than {} values", names.len()))
+    found.ok_or_else(|| format!("a point in its list 'valid' does not have {} values", names.len()))
 }
 
-/// The T4 format: a list of results, each with its configuration.
+/// Reads the T4 format: a list of results with their configurations.
 fn t4(document: &Value) -> Result<Content, String> {
     let mut parameters: Vec<(String, Vec<Value>)> = Vec::new();
     let mut results = Vec::new();
@@ -241,7 +240,7 @@ fn t4(document: &Value) -> Result<Content, String> {
         }
         results.push((configuration.iter().map(|(name, value)| (name.clone(), value.clone())).collect(), outcome));
     }
-    // A parameter that does not apply to a configuration has a value that says so.
+    // A parameter that does not apply to a configuration gets the value `null`.
     let results: Vec<(Point, Result<f64, String>)> = results;
     let results = results.into_iter().map(|(mut point, outcome)| {
         for (name, values) in &mut parameters {
@@ -263,7 +262,7 @@ fn t4(document: &Value) -> Result<Content, String> {
     Ok(Content { name: String::new(), parameters, valid: None, results })
 }
 
-/// The values of a point's first parameters.
+/// The values of a point's first parameters, as text.
 fn beginning(names: &[String], point: &Point) -> String {
     names.iter().map(|name| point.get(name).map(plain).unwrap_or_default()).collect::<Vec<_>>().join(",")
 }
@@ -277,7 +276,7 @@ impl SearchSpace for TableSpace {
         Some(Box::new(Listed { space: self, values: vec![String::new(); self.scopes.len()] }))
     }
 
-    /// Each parameter is an option, so that each point has a configuration of its own.
+    /// Each parameter becomes an LLVM option, so that each point has a distinct configuration.
     fn ground(&self, point: &Point) -> Result<Configuration, Rejection> {
         let names: Vec<String> = self.parameters().iter().map(|parameter| parameter.name.clone()).collect();
         if self.beginnings.last().is_some_and(|listed| !listed.contains(&beginning(&names, point))) {
@@ -412,7 +411,7 @@ mod tests {
         };
         let table = t4("runtime", "us", 500.0).unwrap();
         assert_eq!(table.results[0].1, Ok(0.5));
-        // A parameter that a configuration does not have is told from all its values.
+        // A configuration without a parameter differs from those with any value of it.
         assert_eq!(super::super::Feasible::of(&table.space).unwrap().size(), Some(2));
         assert!(t4("GFLOP/s", "GFLOP/s", 2.0).err().unwrap().to_string().contains("its objective is GFLOP/s"));
         assert!(t4("time", "ms", 1e-8).err().unwrap().to_string().contains("below 1 ns"));

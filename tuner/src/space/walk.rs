@@ -1,33 +1,33 @@
-//! Every point of a finite space, in order: the last parameter varies fastest.
+//! Walks every point of a finite space in order; the last parameter varies fastest.
 
 use super::{Point, SearchSpace};
 use crate::interrupt;
 
-/// Points that are walked between looks at whether the session is to end.
+/// Points walked between checks whether the session should end.
 const ASK: u64 = 1 << 10;
 
-/// All points of a finite space, those that constraints reject among them.
+/// All points of a finite space, including those that constraints reject.
 pub fn walk(space: &dyn SearchSpace) -> impl Iterator<Item = Point> {
     let mut odometer = Odometer::default();
     std::iter::from_fn(move || odometer.next(space))
 }
 
-/// Where a walk is.
+/// The position of a walk.
 #[derive(Debug, Default)]
 pub enum Odometer {
     #[default]
     Start,
-    /// Index of each parameter's value; `None` where it does not apply.
+    /// Index of each parameter's value; `None` if it does not apply.
     At(Vec<Option<u64>>),
     End,
 }
 
 impl Odometer {
-    /// The next point that violates no constraint that the space tells. What begins like one that does is left out at
-    /// once. `None` also where the session is to end before there is one.
+    /// The next point that satisfies all known constraints. Skips points with an invalid beginning at once. Also `None`
+    /// if the session should end first.
     pub fn next_valid(&mut self, space: &dyn SearchSpace) -> Option<Point> {
         let Some(mut constraints) = space.constraints() else { return self.next(space) };
-        // Those first that are about the first parameters alone.
+        // Constraints on the first parameters come first.
         let mut order: Vec<(usize, usize)> = constraints
             .scopes()
             .iter()
@@ -62,7 +62,7 @@ impl Odometer {
             }
             Self::Start | Self::End => return None,
             Self::At(mut indices) => {
-                // The last parameter that has another value takes it, and those after it start anew.
+                // The last parameter with another value takes it, and those after it start anew.
                 while let Some(index) = indices.pop() {
                     let size = space.parameters()[indices.len()].domain.size().unwrap_or(0);
                     if let Some(next) = index.map(|index| index + 1).filter(|next| *next < size) {

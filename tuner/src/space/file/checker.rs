@@ -1,4 +1,4 @@
-//! The constraints of a space file, checked while the parameters get their values.
+//! Checks the constraints of a space file while the parameters get their values.
 
 use std::collections::BTreeSet;
 
@@ -8,14 +8,14 @@ use super::{Fields, FileError, FileSpace, fields, meaning};
 use crate::expression::{self, Expression, Values};
 use crate::space::{Constraints, Point};
 
-/// What a constraint, or one side of an "and" in it, takes to be checked.
+/// A constraint, or one term of its conjunction.
 pub struct Conjunct {
     expression: Expression,
-    /// The derived values that it depends on, by their places.
+    /// The derived values on which it depends, by index.
     derived: Vec<usize>,
 }
 
-/// What an expression depends on.
+/// The dependencies of an expression.
 #[derive(Default)]
 struct Dependencies {
     parameters: BTreeSet<usize>,
@@ -23,10 +23,9 @@ struct Dependencies {
 }
 
 impl FileSpace {
-    /// Finds out which parameters constraints and conditions are about.
+    /// Finds the parameters of constraints and conditions.
     ///
-    /// # Errors
-    /// A condition about a parameter that comes after its own.
+    /// # Errors A condition depends on a parameter that comes after its own.
     pub(super) fn link(&mut self) -> Result<(), FileError> {
         let mut known = self.surroundings.clone();
         Fields::new(&self.recorded).publish(&mut known);
@@ -41,7 +40,7 @@ impl FileSpace {
             for expression in sides.unwrap_or_else(|| vec![constraint.clone()]) {
                 let mut found = Dependencies::default();
                 self.depend(&expression, self.derived.len(), &mut found);
-                // What has no value yet is about something after all.
+                // An expression without parameters that has no value yet must depend on something.
                 if found.parameters.is_empty() && self.truth(&expression, &mut known.clone()).is_err() {
                     found.parameters = (0..self.parameters.len()).collect();
                     found.derived = (0..self.derived.len()).collect();
@@ -57,7 +56,7 @@ impl FileSpace {
                 if let Some(later) = found.parameters.iter().find(|parameter| **parameter >= place) {
                     let (name, later) = (&self.parameters[place].name, &self.parameters[*later].name);
                     let what = format!(
-                        "'{}' is about {later}, which has no value yet; write the parameter {later} before {name}",
+                        "'{}' uses {later}, which has no value yet; write the parameter {later} before {name}",
                         condition.text()
                     );
                     return Err(FileError::new(&self.file, format!("parameters.{name}.when"), what));
@@ -68,7 +67,7 @@ impl FileSpace {
         Ok(())
     }
 
-    /// Whether some parameter is part of a configuration, by itself or through derived values.
+    /// Whether some parameter affects a field of the configuration, directly or through derived values.
     pub(super) fn reaches_a_field(&self) -> bool {
         let mut found = Dependencies::default();
         for (place, (name, expression)) in self.derived.iter().enumerate() {
@@ -79,10 +78,10 @@ impl FileSpace {
         !found.parameters.is_empty() || self.parameters.iter().any(|parameter| fields::is_field(&parameter.name))
     }
 
-    /// Adds what an expression depends on; of derived values those before `derived`.
+    /// Adds an expression's dependencies; of derived values only those before `derived`.
     fn depend(&self, expression: &Expression, derived: usize, found: &mut Dependencies) {
         let names = expression::names(expression.text());
-        // A dimension as a whole stands for all of its axes, and a name before a function's (`a.abs()`) for itself.
+        // A dimension stands for all of its axes, and a name before a method (`a.abs()`) for itself.
         let begins = |whole: &str, part: &str| whole.strip_prefix(part).is_some_and(|rest| rest.starts_with('.'));
         let is_meant =
             |name: &str| names.iter().any(|named| *named == name || begins(name, named) || begins(named, name));
@@ -99,7 +98,7 @@ impl FileSpace {
     }
 }
 
-/// The values so far.
+/// Holds the values so far.
 pub struct ConstraintChecker<'a> {
     space: &'a FileSpace,
     fields: Fields,
@@ -134,7 +133,7 @@ impl Constraints for ConstraintChecker<'_> {
         let of = &self.space.parameters[parameter];
         let value = value.map(|value| meaning(&of.domain, value));
         match (of.name.split_once('.'), &value) {
-            // One that does not apply leaves its field as recorded.
+            // If the parameter does not apply, its field stays as recorded.
             (Some(_), None) => {
                 let recorded = Fields::new(&self.space.recorded);
                 let value = recorded.axis(&of.name);

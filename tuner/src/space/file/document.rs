@@ -1,4 +1,4 @@
-//! The contents of a space file, before they are laid around a recorded launch.
+//! The contents of a space file, independent of a recorded launch.
 
 use std::path::Path;
 
@@ -25,7 +25,7 @@ impl<'de> Deserialize<'de> for Ordered {
                 let mut entries = Vec::new();
                 while let Some((name, value)) = map.next_entry::<String, Value>()? {
                     if entries.iter().any(|(known, _)| *known == name) {
-                        return Err(serde::de::Error::custom(format!("'{name}' is there twice; drop one")));
+                        return Err(serde::de::Error::custom(format!("'{name}' occurs twice; drop one")));
                     }
                     entries.push((name, value));
                 }
@@ -51,16 +51,16 @@ pub struct Document {
     /// Expressions by name.
     #[serde(default)]
     pub derived: Ordered,
-    /// Expressions that have to be true.
+    /// Expressions that must be true.
     #[serde(default)]
     pub constraints: Vec<String>,
-    /// Fields in which the baseline is not the recorded configuration.
+    /// Fields in which the baseline differs from the recorded configuration.
     #[serde(default)]
     pub baseline: Map<String, Value>,
 }
 
 impl Document {
-    /// Reads a file: TOML where its name ends so, else YAML, of which JSON is a part.
+    /// Reads a file: TOML if its name ends in `.toml`, otherwise YAML, which includes JSON.
     pub fn read(path: &Path) -> Result<Self, FileError> {
         let text = std::fs::read_to_string(path).map_err(|error| FileError::unread(path, &error))?;
         Self::parse(&text, path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml")))
@@ -70,9 +70,9 @@ impl Document {
     pub fn parse(text: &str, toml: bool) -> Result<Self, String> {
         let document: Self = if toml {
             toml::from_str(text)
-                .map_err(|error| format!("it is no space: {}", error.to_string().trim().replace('\n', " ")))?
+                .map_err(|error| format!("it is not a space file: {}", error.to_string().trim().replace('\n', " ")))?
         } else {
-            yaml_serde::from_str(text).map_err(|error| format!("it is no space: {error}"))?
+            yaml_serde::from_str(text).map_err(|error| format!("it is not a space file: {error}"))?
         };
         if document.parameters.0.is_empty() {
             return Err("it has no parameters; give at least one below 'parameters'".into());
@@ -81,14 +81,14 @@ impl Document {
     }
 }
 
-/// The line of an unknown field, of which the parser says nothing if it is on the first one.
+/// The line of an unknown field. The parser does not report it if it is the first line.
 fn line_unsaid(text: &str, error: &str) -> Option<usize> {
     let field = error.split("unknown field `").nth(1)?.split('`').next()?;
     line_of(text, field).filter(|_| !error.contains(" line "))
 }
 
-/// The line that has a key, such as `parameters.block.x.low`, counted from 1: that of the innermost part which begins a
-/// line. A mapping may have its parts on one line.
+/// The line of a key such as `parameters.block.x.low`, counted from 1. If a mapping is on one line, the line of the
+/// innermost part that begins a line.
 pub fn line_of(text: &str, key: &str) -> Option<usize> {
     let mut rest = key;
     let mut found = None;

@@ -1,22 +1,22 @@
-//! Domains as a space file writes them.
+//! Reads domains in the syntax of a space file.
 
 use serde_json::{Map, Value};
 
 use super::super::{Domain, PassChoice, passes};
 
-/// Longest sequence of passes where a file does not say.
+/// Default for the longest sequence of passes.
 const LONGEST: usize = 64;
 
-/// The largest bound of whole numbers, up to which floats have all of them.
+/// Limit on bounds of whole numbers; up to here, floats represent all of them exactly.
 const LARGEST: i64 = 1 << 53;
 
-/// Turns a bound that is an expression into a number.
+/// Evaluates a bound that is an expression.
 pub type Resolve<'a> = dyn Fn(&str) -> Result<Value, String> + 'a;
 
 /// Keys of parameters of all types.
 const KEYS: [&str; 2] = ["type", "when"];
 
-/// The keys that a type has beside [`KEYS`]; `None` for an unknown type.
+/// Further keys of a type; `None` for an unknown type.
 fn keys(kind: &str) -> Option<&'static [&'static str]> {
     Some(match kind {
         "int" | "integer" | "real" | "float" => &["low", "high", "step", "log"],
@@ -27,10 +27,9 @@ fn keys(kind: &str) -> Option<&'static [&'static str]> {
     })
 }
 
-/// The domain and the condition of a parameter's entry.
+/// The domain and the condition in a parameter's entry.
 ///
-/// # Errors
-/// The key in the entry ("" for the entry itself), and one sentence with what is wrong and what helps.
+/// # Errors The key in the entry ("" for the entry itself), and a sentence with the problem and the remedy.
 pub fn read(entry: &Value, resolve: &Resolve) -> Result<(Domain, Option<String>), (String, String)> {
     let fields = match entry {
         Value::Array(values) => return Ok((categorical(values).map_err(|what| (String::new(), what))?, None)),
@@ -38,12 +37,12 @@ pub fn read(entry: &Value, resolve: &Resolve) -> Result<(Domain, Option<String>)
         _ => {
             return Err((
                 String::new(),
-                format!("{entry} is no domain; write a list of values, or a mapping with a 'type'"),
+                format!("{entry} is not a domain; write a list of values, or a mapping with a 'type'"),
             ));
         }
     };
     let kind = fields.get("type").and_then(Value::as_str).unwrap_or_default();
-    // Before what is missing, which may be a key that is misspelt.
+    // Checked before missing keys, which may be misspelt ones.
     if let Some(known) = keys(kind)
         && let Some(name) = fields.keys().find(|name| !KEYS.contains(&name.as_str()) && !known.contains(&name.as_str()))
     {
@@ -66,7 +65,7 @@ pub fn read(entry: &Value, resolve: &Resolve) -> Result<(Domain, Option<String>)
             let what = "write one of int, real, categorical, bool, permutation, pipeline".to_owned();
             return Err((
                 "type".into(),
-                if kind.is_empty() { format!("it is missing; {what}") } else { format!("'{kind}' is none; {what}") },
+                if kind.is_empty() { format!("it is missing; {what}") } else { format!("'{kind}' is unknown; {what}") },
             ));
         }
     };
@@ -83,7 +82,7 @@ fn distinct(values: &[Value]) -> Result<(), String> {
         return Err("the list is empty; name at least one value".into());
     }
     match values.iter().enumerate().find(|(place, value)| values[..*place].contains(value)) {
-        Some((_, value)) => Err(format!("{value} is there twice; drop one")),
+        Some((_, value)) => Err(format!("{value} occurs twice; drop one")),
         None => Ok(()),
     }
 }
@@ -106,7 +105,7 @@ impl Reader<'_> {
             if bound.unsigned_abs() > LARGEST as u64 {
                 return Err((
                     key.into(),
-                    format!("{bound} is beyond 2^53, {LARGEST}, and so no number that is exact everywhere"),
+                    format!("{bound} is beyond 2^53, {LARGEST}, up to which numbers are exact; choose a nearer bound"),
                 ));
             }
         }
@@ -114,10 +113,10 @@ impl Reader<'_> {
         let log = self.flag("log")?;
         self.ordered(low as f64, high as f64)?;
         if step < 1 {
-            return Err(("step".into(), format!("it is {step}; it has to be at least 1")));
+            return Err(("step".into(), format!("it is {step}; it must be at least 1")));
         }
         if log && low < 1 {
-            return Err(("low".into(), format!("it is {low}; with 'log' it has to be at least 1")));
+            return Err(("low".into(), format!("it is {low}; with 'log' it must be at least 1")));
         }
         Ok(Domain::Integer { low, high, step, log })
     }
@@ -130,14 +129,14 @@ impl Reader<'_> {
         if !(high - low).is_finite() {
             return Err((
                 "high".into(),
-                format!("from {low:e} to {high:e} is too far for a number; choose nearer bounds"),
+                format!("{low:e} to {high:e} is too far apart for a number; choose nearer bounds"),
             ));
         }
         if let Some(step) = step.filter(|step| *step <= 0.0) {
-            return Err(("step".into(), format!("it is {step}; it has to be above 0")));
+            return Err(("step".into(), format!("it is {step}; it must be above 0")));
         }
         if log && low <= 0.0 {
-            return Err(("low".into(), format!("it is {low}; with 'log' it has to be above 0")));
+            return Err(("low".into(), format!("it is {low}; with 'log' it must be above 0")));
         }
         Ok(Domain::Real { low, high, step, log })
     }
@@ -149,7 +148,7 @@ impl Reader<'_> {
                 None => Err((
                     key.to_owned(),
                     format!(
-                        "{value} is none of the passes whose nesting is known; write it as a pipeline, such as 'function({})'",
+                        "the nesting of pass {value} is unknown; write it as a pipeline, such as 'function({})'",
                         plain(value)
                     ),
                 )),
@@ -175,7 +174,7 @@ impl Reader<'_> {
             return Err((
                 "longest".into(),
                 format!(
-                    "sequences of {shortest} to {longest} passes are none; 'shortest' is at least 1 and at most 'longest'"
+                    "sequences cannot have {shortest} to {longest} passes; 'shortest' must be at least 1 and at most 'longest'"
                 ),
             ));
         }
@@ -210,7 +209,10 @@ impl Reader<'_> {
 
     fn number(&self, key: &str) -> Result<f64, Wrong> {
         let value = self.value(key)?;
-        value.as_f64().filter(|number| number.is_finite()).ok_or_else(|| (key.into(), format!("{value} is no number")))
+        value
+            .as_f64()
+            .filter(|number| number.is_finite())
+            .ok_or_else(|| (key.into(), format!("{value} is not a number")))
     }
 
     fn whole(&self, key: &str) -> Result<i64, Wrong> {
@@ -223,7 +225,7 @@ impl Reader<'_> {
                 .map(|number| number as i64)
         });
         whole.ok_or_else(|| {
-            (key.into(), format!("{value} is no whole number; use a real parameter, or ceil, floor or round"))
+            (key.into(), format!("{value} is not a whole number; use a real parameter, or ceil, floor or round"))
         })
     }
 
@@ -237,13 +239,13 @@ impl Reader<'_> {
     fn list(&self, key: &str) -> Result<&Vec<Value>, Wrong> {
         match self.fields.get(key) {
             Some(Value::Array(values)) => Ok(values),
-            Some(other) => Err((key.into(), format!("{other} is no list; write [{}]", plain(other)))),
-            None => Err((key.into(), "it is missing; it is the list of values".into())),
+            Some(other) => Err((key.into(), format!("{other} is not a list; write [{}]", plain(other)))),
+            None => Err((key.into(), "it is missing; write the list of values".into())),
         }
     }
 
     fn ordered(&self, low: f64, high: f64) -> Result<(), Wrong> {
-        if low <= high { Ok(()) } else { Err(("low".into(), format!("{low} is above 'high', {high}; exchange them"))) }
+        if low <= high { Ok(()) } else { Err(("low".into(), format!("{low} is above 'high', {high}; swap them"))) }
     }
 }
 

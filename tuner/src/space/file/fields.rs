@@ -6,7 +6,7 @@ use serde::de::{Deserializer, Error as _, Visitor};
 
 use mneme_core::configuration::Configuration;
 
-/// Whether a value of this name is part of a configuration: a field, or an axis of the grid or the block (`grid.x`).
+/// Whether this is a field of a configuration, or an axis of the grid or the block (`grid.x`).
 pub fn is_field(name: &str) -> bool {
     match name.split_once('.') {
         Some((dimensions, axis)) => ["grid", "block"].contains(&dimensions) && ["x", "y", "z"].contains(&axis),
@@ -14,10 +14,10 @@ pub fn is_field(name: &str) -> bool {
     }
 }
 
-/// All fields, as the derived reader of configurations asks for them.
+/// All fields, taken from the derived deserializer of configurations.
 pub fn names() -> &'static [&'static str] {
     let mut names = Names(&[]);
-    // Always an error: there are no values.
+    // Always fails, because there are no values.
     let _ = Configuration::deserialize(&mut names);
     names.0
 }

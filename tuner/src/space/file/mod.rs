@@ -1,7 +1,7 @@
-//! Spaces as data: a YAML or TOML file with parameters, derived values and constraints.
+//! Spaces from YAML or TOML files with parameters, derived values and constraints.
 //!
-//! A parameter or derived value that is named as a field of a configuration (`block.x`, `passes`) is that field; others
-//! are helpers with a name. Fields that are not named stay as recorded. docs/reference/spaces.md describes the format.
+//! A parameter or derived value with the name of a configuration's field (`block.x`, `passes`) sets that field. Other
+//! names are helpers. Fields without a value stay as recorded. docs/reference/spaces.md describes the format.
 
 mod checker;
 mod document;
@@ -23,20 +23,20 @@ use crate::expression::{Expression, ExpressionEngine, ExpressionError, Values};
 use checker::{Conjunct, ConstraintChecker};
 use document::Document;
 
-/// Points that are tried when a file is read, so that mistakes in it show before anything is replayed.
+/// Points tried when a file is read, to find mistakes before the first replay.
 const TRIED: usize = 64;
 
-/// Points of a space with conditions that are counted one by one.
+/// Limit on the points of a space with conditions that are counted one by one.
 const COUNTED: u64 = 20_000;
 
-/// What is wrong with a space file: the file, the key and a sentence.
+/// An error in a space file: the file, the key and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{}: {key}{}{what}", file.display(), at(*line), if key.is_empty() { "" } else { ": " })]
 pub struct FileError {
     pub file: PathBuf,
-    /// Of the key, counted from 1; `None` if the key is not in the file.
+    /// Line of the key, counted from 1; `None` if the key is not in the file.
     pub line: Option<usize>,
-    /// As in `parameters.block.x.low`; empty for the whole file.
+    /// A key such as `parameters.block.x.low`; empty for the whole file.
     pub key: String,
     pub what: String,
     /// Whether the file itself cannot be read.
@@ -44,7 +44,7 @@ pub struct FileError {
 }
 
 impl FileError {
-    /// The file cannot be read.
+    /// An error for a file that cannot be read.
     pub(super) fn unread(file: &Path, error: &std::io::Error) -> Self {
         Self { is_unread: true, ..Self::new(file, "", format!("it cannot be read: {error}")) }
     }
@@ -58,7 +58,7 @@ fn at(line: Option<usize>) -> String {
     line.map_or(String::new(), |line| format!(", line {line}"))
 }
 
-/// What expressions may ask for beside parameters.
+/// The values besides parameters that expressions may use.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
     pub recorded: Recorded,
@@ -67,7 +67,7 @@ pub struct Surroundings {
     pub device: DeviceLimits,
 }
 
-/// A space that a file describes.
+/// A space described by a file.
 pub struct FileSpace {
     file: PathBuf,
     description: String,
@@ -76,33 +76,32 @@ pub struct FileSpace {
     conditions: Vec<Option<Expression>>,
     derived: Vec<(String, Expression)>,
     constraints: Vec<Expression>,
-    /// The constraints split where both sides of an "and" have to hold.
+    /// The constraints, split into the terms of conjunctions.
     parts: Vec<Conjunct>,
-    /// For each part the parameters it is about.
+    /// The parameters of each part.
     scopes: Vec<Vec<usize>>,
-    /// For each parameter those that decide whether it applies.
+    /// The parameters that decide whether each parameter applies.
     deciding: Vec<Vec<usize>>,
     recorded: Configuration,
     baseline: Configuration,
     language: ExpressionEngine,
-    /// `recorded`, `args` and `device`.
+    /// The names `recorded`, `args` and `device`.
     surroundings: Values,
     device: DeviceLimits,
 }
 
 /// Why a point has no configuration.
 enum Trouble {
-    /// A constraint.
+    /// A violated constraint.
     Rejected(String),
-    /// The file's mistake: key and sentence.
+    /// A mistake in the file: key and sentence.
     Mistake(String, String),
 }
 
 impl FileSpace {
-    /// Reads a space file.
+    /// Reads a space file, and tries it on some points.
     ///
-    /// # Errors
-    /// The file cannot be read, or something in it is wrong: it is tried on some points.
+    /// # Errors The file cannot be read, or contains a mistake.
     pub fn load(path: &Path, surroundings: &Surroundings) -> Result<Self, FileError> {
         Self::new(path, Document::read(path)?, surroundings).map_err(|error| {
             let text = std::fs::read_to_string(path).unwrap_or_default();
@@ -110,10 +109,9 @@ impl FileSpace {
         })
     }
 
-    /// A space of listed values, which need reach no field of a configuration.
+    /// A space of listed values, which need not affect a configuration.
     ///
-    /// # Errors
-    /// A name, a list or a constraint that cannot be.
+    /// # Errors An invalid name, list or constraint.
     pub(crate) fn of_lists(
         path: &Path,
         parameters: Vec<(String, Vec<Value>)>,
@@ -127,7 +125,7 @@ impl FileSpace {
         Self::read(path, document, &Surroundings { recorded, arguments: Vec::new(), device: DeviceLimits::default() })
     }
 
-    /// Whether a file's expressions may ask for the device. A file that cannot be read does not.
+    /// Whether a file's expressions may use the device. `false` if the file cannot be read.
     pub fn asks_for_device(path: &Path) -> bool {
         std::fs::read_to_string(path).is_ok_and(|text| text.contains("device."))
     }
@@ -135,7 +133,7 @@ impl FileSpace {
     fn new(path: &Path, document: Document, surroundings: &Surroundings) -> Result<Self, FileError> {
         let space = Self::read(path, document, surroundings)?;
         if !space.reaches_a_field() {
-            let what = "no parameter reaches a field of a configuration, so that all points are one; name a parameter or a derived value as \
+            let what = "no parameter reaches a field of a configuration, so all points are equal; give a parameter or a derived value the name of \
                         a field, such as block.x or passes";
             return Err(FileError::new(path, "parameters", what));
         }
@@ -172,7 +170,7 @@ impl FileSpace {
             let key = format!("derived.{name}");
             check_name(name).map_err(|what| wrong(key.clone(), what))?;
             if parameters.iter().any(|parameter| parameter.name == *name) {
-                return Err(wrong(key, "there is a parameter of that name; rename one".into()));
+                return Err(wrong(key, "a parameter has the same name; rename one".into()));
             }
             let expression = language.read(&plain(entry), &values).map_err(|error| wrong(key, error.to_string()))?;
             derived.push((name.clone(), expression));
@@ -206,7 +204,7 @@ impl FileSpace {
         Ok(space)
     }
 
-    /// Grounds some points, so that what is wrong with the file is told now.
+    /// Grounds some points, to find mistakes in the file early.
     fn try_out(&self) -> Result<(), FileError> {
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(0);
         for _ in 0..TRIED {
@@ -225,7 +223,7 @@ impl FileSpace {
         Ok(())
     }
 
-    /// The fields that a point's parameters are, and the values of all names.
+    /// The fields that a point sets, and the values of all names.
     fn values(&self, point: &Point) -> (Fields, Values) {
         let mut fields = Fields::new(&self.recorded);
         let mut values = self.surroundings.clone();
@@ -262,10 +260,7 @@ impl FileSpace {
     fn truth(&self, expression: &Expression, values: &mut Values) -> Result<bool, String> {
         let value = self.language.evaluate(expression, values).map_err(|error| error.to_string())?;
         value.as_bool().ok_or_else(|| {
-            format!(
-                "'{}' comes to {value}; it has to be true or false, so compare it with something",
-                expression.text()
-            )
+            format!("'{}' gives {value}; it must be true or false, so add a comparison", expression.text())
         })
     }
 }
@@ -276,7 +271,7 @@ fn evaluate_now(language: &ExpressionEngine, text: &str, values: &Values) -> Res
     evaluated.map_err(|error| error.to_string())
 }
 
-/// What a value is in expressions and configurations: a sequence of passes is its pipeline.
+/// A value in expressions and configurations: a sequence of passes becomes its pipeline.
 fn meaning(domain: &Domain, value: &Value) -> Value {
     match (domain, value) {
         (Domain::Pipeline(_), Value::Array(sequence)) => {
@@ -286,7 +281,7 @@ fn meaning(domain: &Domain, value: &Value) -> Value {
     }
 }
 
-/// Names that expressions have already.
+/// Names with a fixed meaning in expressions.
 const TAKEN: [&str; 5] = ["recorded", "args", "device", "grid", "block"];
 
 fn check_name(name: &str) -> Result<(), String> {
@@ -296,26 +291,26 @@ fn check_name(name: &str) -> Result<(), String> {
     let mut characters = name.chars();
     let starts = characters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_');
     if TAKEN.contains(&name) {
-        Err(format!("the name '{name}' is taken; use another, or one of its parts, such as 'block.x'"))
+        Err(format!("the name '{name}' is reserved; use another name, or a part such as 'block.x'"))
     } else if !starts || !characters.all(|character| character.is_ascii_alphanumeric() || character == '_') {
-        Err("a name has letters, digits and '_', or is grid.x to block.z".into())
+        Err("a name must consist of letters, digits and '_', or be one of grid.x to block.z".into())
     } else {
         Ok(())
     }
 }
 
-/// Makes a name known to expressions that are read.
+/// Makes a name known when expressions are parsed.
 fn declare(values: &mut Values, name: &str) {
     if !name.contains('.') {
         values.set(name, &Value::Null);
     }
 }
 
-/// The configuration's fields that a point names.
+/// The configuration's fields that a point sets.
 #[derive(Clone)]
 struct Fields {
     changed: Vec<(String, Value)>,
-    /// Dimensions as they are so far.
+    /// The dimensions so far.
     grid: Map<String, Value>,
     block: Map<String, Value>,
 }
@@ -341,7 +336,7 @@ impl Fields {
         map.get(axis).cloned().unwrap_or_default()
     }
 
-    /// Notes a value, and makes it known to expressions. A parameter that does not apply leaves its field as recorded.
+    /// Sets a value, also for expressions. If a parameter does not apply, its field stays as recorded.
     fn take(&mut self, name: &str, value: &Value, values: &mut Values) {
         if let Some((dimensions, axis)) = name.split_once('.') {
             if !value.is_null() {
@@ -368,14 +363,14 @@ impl Fields {
             let applied = Changes(Map::from_iter([change])).apply(&configuration);
             configuration = applied.map_err(|_| {
                 let remedy = if value.is_f64() { "; use ceil, floor or round" } else { "" };
-                (name.clone(), format!("it comes to {value}, which it cannot be{remedy}"))
+                (name.clone(), format!("{value} is not a valid value{remedy}"))
             })?;
         }
         Ok(configuration)
     }
 }
 
-/// A number without a fraction as a whole number, which is what configurations have.
+/// Turns a number without a fraction into a whole number, which configurations require.
 fn whole(value: &Value) -> Value {
     match value.as_f64() {
         Some(number) if value.is_f64() && number.fract() == 0.0 && number.abs() < 9e15 => (number as i64).into(),
@@ -392,7 +387,7 @@ impl SearchSpace for FileSpace {
         let place = self.parameters.iter().position(|known| known.name == parameter.name);
         match place.and_then(|place| self.conditions[place].as_ref()) {
             None => true,
-            // A condition that has no truth was told of when the file was read; where it is new, the parameter does not
+            // The file was checked when it was read. If a condition still has no truth value, the parameter does not
             // apply.
             Some(condition) => self.truth(condition, &mut self.values(point).1).unwrap_or(false),
         }
@@ -413,8 +408,8 @@ impl SearchSpace for FileSpace {
         self.baseline.clone()
     }
 
-    /// Where parameters apply under a condition, the points are counted, up to a number; a greater space is said to
-    /// have what it would have without conditions.
+    /// If parameters have conditions, counts the points up to a limit. For larger spaces, gives the size without
+    /// conditions.
     fn size(&self) -> Option<u64> {
         let most = super::count(&self.parameters)?;
         let depends = self.conditions.iter().any(Option::is_some);

@@ -85,7 +85,7 @@ fn the_shipped_spaces_do_what_they_say() {
     }
     let conditional = configurations("conditional.yaml");
     assert!(conditional.iter().any(|configuration| !configuration.set_launch_bounds));
-    // Without bounds there are three pipelines, specialised or not.
+    // Without launch bounds there are three pipelines, specialised or not.
     assert_eq!(conditional.iter().filter(|configuration| !configuration.set_launch_bounds).count(), 6);
     let cube = configurations("unit-hypercube.yaml");
     assert!(
@@ -160,7 +160,7 @@ fn mistakes_name_file_key_and_remedy() {
     for (text, key, words) in [
         ("parameters: {}\n", "", "no parameters"),
         ("parameter:\n  a: [1]\n", "", "unknown field `parameter`"),
-        ("parameters:\n  a: {type: int, low: 5, high: 1}\n", "parameters.a.low", "exchange"),
+        ("parameters:\n  a: {type: int, low: 5, high: 1}\n", "parameters.a.low", "swap"),
         ("parameters:\n  a: {type: int, low: 1}\n", "parameters.a.high", "missing"),
         ("parameters:\n  a: {type: int, low: 1, high: 2, stepp: 1}\n", "parameters.a.stepp", "low, high, step, log"),
         ("parameters:\n  a: {type: int, low: 1, hgih: 2}\n", "parameters.a.hgih", "unknown"),
@@ -181,16 +181,16 @@ fn mistakes_name_file_key_and_remedy() {
         ("parameters:\n  a: {type: bool, when: b}\n  b: {type: bool}\n", "parameters.a.when", "'b'"),
         ("parameters:\n  b: [1, 2]\n  a: {type: bool, when: b}\n", "parameters.a.when", "true or false"),
         ("parameters:\n  codegen_opt: [1, 7]\n", "", ""),
-        ("parameters:\n  codegen_opt: [fast]\n", "parameters.codegen_opt", "\"fast\", which it cannot be"),
+        ("parameters:\n  codegen_opt: [fast]\n", "parameters.codegen_opt", "\"fast\" is not a valid value"),
         (&format!("{block}derived:\n  grid.x: 1000 / block.x\n"), "derived.grid.x", "ceil"),
         (&format!("{block}derived:\n  grid.x: ceil(n / block.x)\n"), "derived.grid.x", "'n'"),
         (&format!("{block}derived:\n  block.x: 3\n"), "derived.block.x", "rename"),
         (&format!("{block}constraints: ['block.x']\n"), "constraints[0]", "true or false"),
-        (&format!("{block}constraints: ['device.multiprocessors * 2 > block.x']\n"), "constraints[0]", "nothing"),
+        (&format!("{block}constraints: ['device.multiprocessors * 2 > block.x']\n"), "constraints[0]", "null"),
         (&format!("{block}baseline: {{pases: x}}\n"), "baseline", "'pases'"),
     ] {
         if words.is_empty() {
-            // Rejected at the points where it is wrong, and a space all the same.
+            // Only the points with wrong values are rejected, so the space is accepted.
             assert!(space(text).is_ok());
             continue;
         }
