@@ -1,4 +1,4 @@
-//! A session's trials in the forms that other programs read.
+//! Exports a session's trials in the formats of other programs.
 
 pub mod optuna;
 pub mod t4;

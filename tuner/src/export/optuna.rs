@@ -1,10 +1,10 @@
-//! Optuna's journal storage: a study as a log of operations, one JSON object a line.
+//! Optuna's journal storage: a study as a log of operations, one JSON object per line.
 //!
 //! Optuna and optuna-dashboard open it with `JournalStorage(JournalFileBackend(path))`.
 //!
-//! The form is Optuna's (`optuna/storages/journal/_storage.py`, unchanged from 3.1 to 5.0): operation 0 creates a
-//! study, 2 sets an attribute of it, 4 creates a trial, which may be complete as it is created. Values of parameters
-//! are in the internal representation: the number, or the place in a categorical distribution's choices.
+//! The format is defined by `optuna/storages/journal/_storage.py`, unchanged from 3.1 to 5.0: operation 0 creates a
+//! study, 2 sets one of its attributes, 4 creates a trial, which may already be complete. Parameters have their
+//! internal representation: a number, or an index into the choices of a categorical distribution.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -17,13 +17,13 @@ use crate::archive::{Archive, ArchivedTrial};
 const CREATE_STUDY: u8 = 0;
 const SET_STUDY_ATTRIBUTE: u8 = 2;
 const CREATE_TRIAL: u8 = 4;
-/// `TrialState`.
+/// Values of `TrialState`.
 const COMPLETE: u8 = 1;
 const PRUNED: u8 = 2;
 const FAIL: u8 = 3;
-/// `StudyDirection`.
+/// A value of `StudyDirection`.
 const MINIMIZE: u8 = 1;
-/// Who writes: whatever no process of Optuna's is called.
+/// The writer's name, which no process of Optuna's has.
 const WORKER: &str = "mneme-tune";
 
 /// Writes the study.
@@ -31,7 +31,7 @@ pub fn write(archive: &Archive, study: &str, path: &Path) -> Result<(), ExportEr
     crate::results::replace(path, journal(archive, study).as_bytes()).map_err(ExportError::of(path))
 }
 
-/// The log.
+/// The content of the log.
 fn journal(archive: &Archive, study: &str) -> String {
     let distributions: BTreeMap<&String, Distribution> =
         archive.parameters.iter().map(|name| (name, Distribution::of(archive, name))).collect();
@@ -89,14 +89,14 @@ fn line(trial: &ArchivedTrial, distributions: &BTreeMap<&String, Distribution>) 
     })
 }
 
-/// A time stamp as Python reads it from 3.7 on, with an offset in place of the Z. A finished trial must have one.
+/// A time stamp that Python reads since 3.7, with an offset instead of Z. Finished trials require one.
 fn time(value: &Value) -> String {
     let text =
         value.as_str().and_then(|text| text.parse::<jiff::Timestamp>().ok()).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
     text.strftime("%Y-%m-%dT%H:%M:%S.%6f+00:00").to_string()
 }
 
-/// What a parameter was chosen from, as far as the trials show it.
+/// The distribution of a parameter, as far as the trials show it.
 enum Distribution {
     Integer(i64, i64),
     Real(f64, f64),
@@ -129,7 +129,7 @@ impl Distribution {
         }
     }
 
-    /// As Optuna's `distribution_to_json`.
+    /// The format of Optuna's `distribution_to_json`.
     fn json(&self) -> String {
         match self {
             Self::Integer(low, high) => {

@@ -1,6 +1,6 @@
-//! T4: a session's trials in the results format of the auto-tuning community.
+//! T4, the auto-tuning community's format for results.
 //!
-//! The format is that of Kernel Tuner's `schema/T4/1.0.0/results-schema.json`, as version 1.0.0 of it. Times are in ms.
+//! The format is Kernel Tuner's `schema/T4/1.0.0/results-schema.json`, version 1.0.0. Times are in ms.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ fn result(archive: &Archive, trial: &ArchivedTrial) -> Value {
     let runs = result["exec_time"].as_array().and_then(|runs| runs.get(warmup..)).unwrap_or_default();
     let runtimes: Vec<f64> = runs.iter().filter_map(|ns| Some(ns.as_f64()? / NS_PER_MS)).collect();
     let objective = if archive.is_time { "time" } else { "objective" };
-    // What was given up early was measured, too.
+    // Trials that were given up early have a measurement, too.
     let metric = trial.metric.or(trial.stopped);
     let metric = metric.map(|metric| if archive.is_time { metric / NS_PER_MS } else { metric });
     let measurements: Vec<Value> = metric
@@ -99,7 +99,7 @@ mod tests {
         }
         assert_eq!(results[7]["invalidity"], "compile");
         assert_eq!(results[1]["times"]["runtimes"].as_array().unwrap().len(), 3);
-        // What reads such files reads this one.
+        // The reader for such files accepts this one.
         let table = ResultsTable::load(&path).unwrap();
         assert_eq!(table.results.len(), archive.trials.len());
         assert!(table.space.parameters().iter().any(|parameter| parameter.name == "block.x"));

@@ -1,6 +1,6 @@
-//! CSV: a row for each trial and a column for each plain field of its line.
+//! CSV: a row for each trial and a column for each plain field.
 //!
-//! A plain field is one that is not itself a structure: `config.block.x`, `result.opt_time`, ….
+//! A plain field is not itself a structure: `config.block.x`, `result.opt_time`, ….
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::path::Path;
 use super::ExportError;
 use crate::archive::{Archive, flat, plain};
 
-/// Columns that come first, in this order; the others follow by name.
+/// The first columns, in this order. The others follow by name.
 const FIRST: [&str; 4] = ["trial", "metric", "speedup", "result.status"];
 
 /// Writes the table.
@@ -51,7 +51,7 @@ mod tests {
         assert!(rows[7][place("result.error")].contains("<script>"));
     }
 
-    /// Its line is as it was when it verified.
+    /// The trial's line still says that it verified.
     #[test]
     fn a_refuted_trial_has_no_metric() {
         let folder = folder(30);

@@ -2,7 +2,7 @@
 
 use rhai::{Dynamic, Engine, EvalAltResult};
 
-/// All of them, for people.
+/// The names of all functions.
 pub const NAMES: [&str; 18] = [
     "abs",
     "ceil",
@@ -72,13 +72,13 @@ pub fn register(engine: &mut Engine) {
     engine.register_fn("percentile", |values: rhai::Array, percent: Dynamic| -> Fallible<f64> {
         Ok(quantile(numbers(&values)?, number(&percent)?.clamp(0.0, 100.0) / 100.0))
     });
-    // Rhai has these itself only where it takes no operators of others.
+    // Rhai only defines these with its own fast operators, which are off.
     engine.register_fn("!", |value: bool| !value);
     engine.register_fn("-", |x: i64| x.saturating_neg());
     engine.register_fn("-", |x: f64| -x);
     engine.register_fn("+", |x: i64| x);
     engine.register_fn("+", |x: f64| x);
-    // Text and numbers, put together.
+    // Concatenation of text and numbers.
     engine.register_fn("+", |left: &str, right: i64| format!("{left}{right}"));
     engine.register_fn("+", |left: &str, right: f64| format!("{left}{right}"));
     engine.register_fn("+", |left: i64, right: &str| format!("{left}{right}"));
@@ -96,11 +96,11 @@ fn number(value: &Dynamic) -> Fallible<f64> {
         .as_int()
         .map(|whole| whole as f64)
         .or_else(|_| value.as_float())
-        .map_err(|_| format!("{} is no number", shown(value)).into())
+        .map_err(|_| format!("{} is not a number", shown(value)).into())
 }
 
 fn shown(value: &Dynamic) -> String {
-    if value.is_unit() { "nothing (a parameter that does not apply)".into() } else { format!("'{value}'") }
+    if value.is_unit() { "null (a parameter that does not apply)".into() } else { format!("'{value}'") }
 }
 
 fn numbers(values: &[Dynamic]) -> Fallible<Vec<f64>> {
@@ -111,7 +111,7 @@ fn numbers(values: &[Dynamic]) -> Fallible<Vec<f64>> {
 }
 
 fn whole(x: f64) -> Fallible<i64> {
-    // 2⁶² is far beyond everything that is counted here, and exact.
+    // 2⁶² exceeds all counts here, and is exact.
     if x.abs() < (1u64 << 62) as f64 {
         Ok(x as i64)
     } else {
@@ -119,7 +119,7 @@ fn whole(x: f64) -> Fallible<i64> {
     }
 }
 
-/// The smallest or largest, as it was given.
+/// The smallest or largest value, unconverted.
 fn extreme(values: Vec<Dynamic>, largest: bool) -> Fallible<Dynamic> {
     let numbers = numbers(&values)?;
     let better = |a: f64, b: f64| if largest { a > b } else { a < b };
@@ -132,7 +132,7 @@ fn multiple(x: &Dynamic, step: &Dynamic, rounded: fn(f64) -> f64) -> Fallible<i6
     if step > 0.0 { whole(rounded(x / step) * step) } else { Err(format!("a step of {step} is not above 0").into()) }
 }
 
-/// Between neighbours by their distance, as R and NumPy do by default (type 7 of Hyndman and Fan, 1996).
+/// Interpolates between neighbours, like R and NumPy by default (type 7 of Hyndman and Fan, 1996).
 fn quantile(mut values: Vec<f64>, share: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let place = share * (values.len() - 1) as f64;

@@ -1,10 +1,7 @@
-//! Expressions that users write, in spaces and as objectives, in the syntax of Rhai.
+//! Expressions that users write in spaces and objectives, in the syntax of Rhai: arithmetic over named values.
 //!
-//! They are arithmetic over named values.
-//!
-//! They are expressions alone: no statements, no assignments, no functions but those of `functions`, and limits on
-//! their time and size. One thing differs from Rhai itself: `/` of whole numbers is what it is on paper, so that
-//! `ceil(n / block.x)` is right.
+//! Statements, assignments and functions outside of `functions` are not allowed, and time and size are limited. Unlike
+//! in Rhai, `/` of whole numbers is exact division, so `ceil(n / block.x)` is right.
 
 mod functions;
 mod text;
@@ -17,14 +14,14 @@ use serde_json::{Map, Number, Value};
 pub use functions::NAMES as FUNCTIONS;
 pub use text::{conjuncts, names, paths};
 
-/// Operations of one evaluation; more are taken for a mistake.
+/// Limit on operations of one evaluation, as a safeguard against mistakes.
 const MAX_OPERATIONS: u64 = 100_000;
-/// Nesting of an expression.
+/// Limit on the nesting of an expression.
 const MAX_DEPTH: usize = 64;
-/// Characters of a string, and elements of an array or map.
+/// Limit on the characters of a string, and the elements of an array or map.
 const MAX_SIZE: usize = 100_000;
 
-/// What is wrong with an expression, in one sentence.
+/// An error in an expression, in one sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{expression}' {what}")]
 pub struct ExpressionError {
@@ -33,22 +30,22 @@ pub struct ExpressionError {
     pub what: String,
 }
 
-/// The names that an expression may use, and their values.
+/// The names that an expression may use, with their values.
 #[derive(Clone, Debug, Default)]
 pub struct Values(Scope<'static>);
 
 impl Values {
-    /// Gives a name a value, in place of the one that it had.
+    /// Sets the value of a name.
     pub fn set(&mut self, name: &str, value: &Value) {
         self.0.set_or_push(name, dynamic(value));
     }
 
-    /// Whether there is such a name, and it has no value.
+    /// Whether the name exists, but has no value.
     pub fn is_nothing(&self, name: &str) -> bool {
         self.0.get(name).is_some_and(Dynamic::is_unit)
     }
 
-    /// Names, in alphabetical order.
+    /// All names in alphabetical order.
     pub fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = self.0.iter_raw().map(|(name, _, _)| name).collect();
         names.sort_unstable();
@@ -56,7 +53,7 @@ impl Values {
     }
 }
 
-/// An expression whose syntax and names are right.
+/// A parsed expression with known names.
 #[derive(Clone, Debug)]
 pub struct Expression {
     text: String,
@@ -69,7 +66,7 @@ impl Expression {
     }
 }
 
-/// What reads and evaluates expressions.
+/// Parses and evaluates expressions.
 pub struct ExpressionEngine {
     engine: Engine,
 }
@@ -93,10 +90,9 @@ impl Default for ExpressionEngine {
 }
 
 impl ExpressionEngine {
-    /// Reads an expression that may use the names of `values`.
+    /// Parses an expression over the names in `values`.
     ///
-    /// # Errors
-    /// Its syntax is wrong, or it has a name that is not known.
+    /// # Errors A syntax error, or an unknown name.
     pub fn read(&self, text: &str, values: &Values) -> Result<Expression, ExpressionError> {
         match self.engine.compile_expression_with_scope(&values.0, text) {
             Ok(ast) => Ok(Expression { text: text.trim().to_owned(), ast }),
@@ -110,35 +106,33 @@ impl ExpressionEngine {
         }
     }
 
-    /// The value of an expression.
+    /// Evaluates an expression.
     ///
-    /// # Errors
-    /// Its values do not fit together, or a number has no place in JSON.
+    /// # Errors The types of values do not fit together, or JSON cannot represent the result.
     pub fn evaluate(&self, expression: &Expression, values: &mut Values) -> Result<Value, ExpressionError> {
         let failed = |what| ExpressionError { expression: expression.text.clone(), what };
         let found = self.engine.eval_ast_with_scope::<Dynamic>(&mut values.0, &expression.ast);
         let found = found.map_err(|error| failed(self.explain(&error, values)))?;
-        value(&found)
-            .ok_or_else(|| failed(format!("comes to {found}, which is no number, text, true, false or list of them")))
+        value(&found).ok_or_else(|| {
+            failed(format!("gives {found}, which is not a number, text, true, false or a list of these"))
+        })
     }
 
     fn explain(&self, error: &EvalAltResult, values: &Values) -> String {
         match error {
             EvalAltResult::ErrorVariableNotFound(name, _) => unknown(name, values),
-            EvalAltResult::ErrorPropertyNotFound(name, _) => format!("reads '.{name}', which is not there"),
+            EvalAltResult::ErrorPropertyNotFound(name, _) => format!("reads '.{name}', which does not exist"),
             EvalAltResult::ErrorFunctionNotFound(signature, _) => {
                 let name = signature.split(' ').next().unwrap_or_default();
                 let arguments = signature[name.len()..]
                     .trim()
                     .replace("i64", "number")
                     .replace("f64", "number")
-                    .replace("()", "nothing");
+                    .replace("()", "null");
                 if name.chars().all(|c| c.is_alphanumeric() || c == '_') && !FUNCTIONS.contains(&name) {
-                    format!("calls '{name}', which is no function; there are {}", FUNCTIONS.join(", "))
+                    format!("calls the unknown function '{name}'; the functions are {}", FUNCTIONS.join(", "))
                 } else {
-                    format!(
-                        "uses '{name}' where it does not apply: {arguments} (a parameter that does not apply is nothing)"
-                    )
+                    format!("cannot apply '{name}' to {arguments} (a parameter that does not apply is null)")
                 }
             }
             EvalAltResult::ErrorTooManyOperations(_) | EvalAltResult::ErrorStackOverflow(_) => "takes too long".into(),
@@ -154,10 +148,10 @@ impl ExpressionEngine {
 }
 
 fn unknown(name: &str, values: &Values) -> String {
-    format!("has the name '{name}', which is not known here; known are {}", values.names().join(", "))
+    format!("has the unknown name '{name}'; the known names are {}", values.names().join(", "))
 }
 
-/// Where in a text; nothing where that is its end or unknown.
+/// The position in a text; empty if unknown or at the end.
 fn place(position: rhai::Position, text: &str) -> String {
     let mut place = String::new();
     if let Some(column) = position.position().filter(|column| *column <= text.chars().count()) {
@@ -187,7 +181,7 @@ fn dynamic(value: &Value) -> Dynamic {
     }
 }
 
-/// `None` for what JSON has no value for.
+/// `None` for values that JSON cannot represent.
 fn value(found: &Dynamic) -> Option<Value> {
     if found.is_unit() {
         return Some(Value::Null);
@@ -271,12 +265,12 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         for (text, expected) in [
-            ("blok.x", "'blok.x' has the name 'blok', which is not known here; known are absent, args, block"),
+            ("blok.x", "'blok.x' has the unknown name 'blok'; the known names are absent, args, block"),
             ("block.w", "reads '.w'"),
             ("block.x +", "cannot be read"),
             ("ceil(n / )", "at character 10"),
-            ("sine(n)", "calls 'sine', which is no function; there are abs, "),
-            ("absent * 2", "uses '*' where it does not apply: (nothing, number)"),
+            ("sine(n)", "calls the unknown function 'sine'; the functions are abs, "),
+            ("absent * 2", "cannot apply '*' to (null, number)"),
             ("n / 0", "divides by zero"),
             ("let x = 3; x", "cannot be read"),
             ("while true {}", "cannot be read"),

@@ -1,8 +1,7 @@
-//! Expressions as text: the names in one, and the parts of a conjunction.
+//! Finds names and conjunctions in the text of an expression.
 
-/// Names in an expression, with what stands after a dot (`block.x`), as far as that is a name. Names of functions and
-/// words of the language are among them, those in strings are not. From the first string with values in it (`${a}`) on,
-/// every word counts.
+/// The names in an expression, each with a field after a dot (`block.x`). Includes functions and keywords, but not the
+/// content of strings. After the first string with values in it (`${a}`), every word counts.
 pub fn names(text: &str) -> Vec<&str> {
     let is_name = |character: char| character.is_ascii_alphanumeric() || character == '_';
     let mut found = Vec::new();
@@ -30,8 +29,8 @@ pub fn names(text: &str) -> Vec<&str> {
     found
 }
 
-/// Names in an expression with all that stands after dots (`unit__counter.sum.per_second`), and where they begin; those
-/// in strings are not among them.
+/// The names in an expression with all fields after dots (`unit__counter.sum.per_second`), and their positions. Skips
+/// the content of strings.
 pub fn paths(text: &str) -> Vec<(usize, &str)> {
     let is_name = |character: char| character.is_ascii_alphanumeric() || character == '_';
     let begins = |character: char| character.is_ascii_alphabetic() || character == '_';
@@ -55,14 +54,14 @@ pub fn paths(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// The expressions that have to be true for a conjunction to be; the expression itself where it is none.
+/// The terms of a conjunction; the expression itself if it is not a conjunction.
 pub fn conjuncts(text: &str) -> Vec<&str> {
     let text = text.trim();
     if interpolates(text) {
         return vec![text];
     }
     let (mut depth, mut at, mut places) = (0, 0, Vec::new());
-    // The first parenthesis is closed by the last character.
+    // Whether the first parenthesis closes at the last character.
     let mut enclosed = text.starts_with('(');
     while let Some(character) = text[at..].chars().next() {
         let next = at + character.len_utf8();
@@ -97,12 +96,12 @@ pub fn conjuncts(text: &str) -> Vec<&str> {
     starts.zip(ends).flat_map(|(start, end)| conjuncts(&text[start..end])).collect()
 }
 
-/// Whether there may be a string with values in it.
+/// Whether the text may have a string with values in it.
 fn interpolates(text: &str) -> bool {
     text.split_once('`').is_some_and(|(_, rest)| rest.contains("${"))
 }
 
-/// Where the string that begins at `start` ends.
+/// The end of the string that begins at `start`.
 fn end_of_string(text: &str, start: usize) -> usize {
     let quote = text[start..].chars().next().unwrap_or('"');
     let mut escaped = false;

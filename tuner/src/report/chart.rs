@@ -1,4 +1,4 @@
-//! The parts that all charts share: a frame in SVG units, scales and their ticks, short numbers.
+//! Shared parts of charts: a frame in SVG units, scales with ticks, short numbers.
 
 use std::fmt::Write;
 
@@ -13,22 +13,22 @@ pub struct Frame {
     pub bottom: f64,
 }
 
-/// Values along an axis, by their logarithm where they span much.
+/// Maps values to an axis, logarithmically if they have a wide range.
 #[derive(Clone, Copy, Debug)]
 pub struct Scale {
     low: f64,
     high: f64,
     logarithmic: bool,
-    /// Where the low and the high end are drawn.
+    /// Positions of the low and the high end.
     from: f64,
     to: f64,
 }
 
-/// Largest over smallest value from which a scale is logarithmic.
+/// A scale is logarithmic if its largest value exceeds the smallest by more than this factor.
 const WIDE: f64 = 8.0;
 
 impl Scale {
-    /// A scale for metrics, which are positive, with a little room at both ends.
+    /// A scale for metrics, which are positive, with some room at both ends.
     pub fn of_metrics(metrics: impl Iterator<Item = f64>, from: f64, to: f64) -> Self {
         let (low, high) =
             metrics.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), metric| (low.min(metric), high.max(metric)));
@@ -54,7 +54,7 @@ impl Scale {
         self.from + fraction * (self.to - self.from)
     }
 
-    /// Round values that fall on the scale, about `count` of them.
+    /// Round values on the scale, about `count` of them.
     pub fn ticks(&self, count: f64) -> Vec<f64> {
         if self.logarithmic {
             let candidates = |steps: &[f64]| -> Vec<f64> {
@@ -76,13 +76,13 @@ impl Scale {
     }
 }
 
-/// A coordinate with one decimal, without what says nothing.
+/// A coordinate with one decimal, without trailing zeros or a negative zero.
 pub fn coordinate(value: f64) -> String {
     let rounded = (value * 10.0).round() / 10.0;
     format!("{}", if rounded == 0.0 { 0.0 } else { rounded })
 }
 
-/// A path of points, each a move and a line of no length: with round caps, dots. One element however many.
+/// Dots as a single path: each is a move and a line of zero length, with round caps.
 pub fn dots(points: impl Iterator<Item = (f64, f64)>) -> String {
     points.fold(String::new(), |mut path, (x, y)| {
         let _ = write!(path, "M{} {}h0", coordinate(x), coordinate(y));
@@ -99,12 +99,12 @@ pub fn line(points: impl Iterator<Item = (f64, f64)>) -> String {
     path
 }
 
-/// A metric as people read it: a time, or a number where the objective is another.
+/// A metric for people: a time with its unit, or a number if the objective is not the time.
 pub fn metric(value: f64, is_time: bool) -> String {
     if is_time { units::time(value) } else { number(value) }
 }
 
-/// Four significant digits.
+/// Formats a number with four significant digits.
 pub fn number(value: f64) -> String {
     if value == 0.0 {
         return "0".into();

@@ -4,16 +4,17 @@ use serde_json::Value;
 
 use crate::archive::{Archive, ArchivedTrial, plain};
 
-/// Distinct numbers that have a place each; of more, places are in proportion to the numbers.
+/// Up to this number of distinct values, each has its own evenly spaced position. More numbers are placed
+/// proportionally.
 const LEVELS: usize = 48;
 
 /// A parameter's values over all trials.
 #[derive(Clone, Debug)]
 pub struct Column {
     pub name: String,
-    /// The distinct values in order, as text; empty where there are too many numbers.
+    /// The distinct values in order, as text; empty if there are too many numbers.
     pub levels: Vec<String>,
-    /// Smallest and largest number, where there are no levels.
+    /// Smallest and largest number, for a column without levels.
     pub range: (f64, f64),
 }
 
@@ -39,7 +40,7 @@ impl Column {
         }
     }
 
-    /// A number for a trial's value: the place of its level, or the number itself; `None` where the parameter does not
+    /// A trial's value as a number: the index of its level, or the number itself; `None` if the parameter does not
     /// apply.
     pub fn code(&self, trial: &ArchivedTrial) -> Option<f64> {
         let value = trial.choice.get(&self.name)?;
@@ -50,12 +51,12 @@ impl Column {
         self.levels.iter().position(|level| *level == text).map(|place| place as f64)
     }
 
-    /// How far lines through one level may be apart; nothing where values are places of their own.
+    /// How far lines through one level may be apart; 0 for proportional values.
     pub fn gap(&self) -> f64 {
         if self.levels.is_empty() { 0.0 } else { 0.25 / (self.levels.len() as f64).max(4.0) }
     }
 
-    /// A code's place on the axis, 0 to 1.
+    /// A code's position on the axis, 0 to 1.
     pub fn place(&self, code: f64) -> f64 {
         let (low, high) = if self.levels.is_empty() { self.range } else { (0.0, self.levels.len() as f64 - 1.0) };
         if high > low { (code - low) / (high - low) } else { 0.5 }

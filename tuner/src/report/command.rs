@@ -1,4 +1,4 @@
-//! `mneme-tune report`: the report on a session, and its trials in the forms of other programs.
+//! `mneme-tune report`: writes a session's report, and exports its trials.
 
 use std::path::PathBuf;
 
@@ -16,24 +16,24 @@ const EXAMPLES: &str = "Examples:
       optuna-dashboard study.log then opens the trials; Optuna does with
       JournalStorage(JournalFileBackend('study.log'))
 
-Exit status: 0 done, 64 bad usage, 66 the folder holds no results, 70 a file cannot be written.";
+Exit status: 0 done, 64 bad usage, 66 the folder has no results, 70 a file cannot be written.";
 
 /// Write the report of a tuning session, from its results folder
 #[derive(Debug, clap::Args)]
 #[command(version, after_help = EXAMPLES)]
 pub struct ReportOptions {
-    /// The folder that the session wrote (its --results-dir)
+    /// The folder with the session's results (its --results-dir)
     results: PathBuf,
-    /// Where the report goes [default: report.html in the folder]
+    /// File for the report [default: report.html in the folder]
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write the trials as a table with a row for each, too
+    /// Also write the trials as a table, one row each
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Write the trials as a results file of T4, Kernel Tuner's format, too
+    /// Also write the trials as a results file of T4, Kernel Tuner's format
     #[arg(long, value_name = "FILE")]
     t4: Option<PathBuf>,
-    /// Write the trials as a study in Optuna's journal storage, too
+    /// Also write the trials as a study in Optuna's journal storage
     #[arg(long, value_name = "FILE")]
     optuna_journal: Option<PathBuf>,
     /// Name of that study [default: the folder's name]
@@ -41,7 +41,7 @@ pub struct ReportOptions {
     study_name: Option<String>,
 }
 
-/// Runs the command; gives the exit status.
+/// Runs the command, and returns the exit status.
 pub fn run(options: &ReportOptions) -> i32 {
     match write(options) {
         Ok(()) => 0,

@@ -1,4 +1,4 @@
-//! `mneme-tune compare`: two sessions beside each other, as a table and as a page.
+//! `mneme-tune compare`: shows two sessions side by side, as a table and as a page.
 
 use std::path::PathBuf;
 
@@ -14,22 +14,22 @@ use crate::results;
 const EXAMPLES: &str = "Example:
   mneme-tune compare before after --output comparison.html
 
-Exit status: 0 done, 64 bad usage, 66 a folder holds no results, 70 the page cannot be written.";
+Exit status: 0 done, 64 bad usage, 66 a folder has no results, 70 the page cannot be written.";
 
 /// Compare two tuning sessions: their winners, times and parameters
 #[derive(Debug, clap::Args)]
 #[command(version, after_help = EXAMPLES)]
 pub struct CompareOptions {
-    /// The folder that the one session wrote (its --results-dir)
+    /// The folder with the first session's results (its --results-dir)
     one: PathBuf,
-    /// The folder of the other
+    /// The folder with the other session's results
     other: PathBuf,
-    /// Write a page with both sessions' trials, too
+    /// Also write a page with both sessions' trials
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 
-/// Runs the command; gives the exit status.
+/// Runs the command, and returns the exit status.
 pub fn run(options: &CompareOptions) -> i32 {
     let told = |(status, sentence): (i32, String)| {
         mneme_core::remark!("mneme-tune: {sentence}");
@@ -53,7 +53,7 @@ fn compare(options: &CompareOptions) -> Result<(), (i32, String)> {
     Ok(())
 }
 
-/// The name of a row, and the value in each session.
+/// The name of a row, and each session's value.
 type Row = (String, [String; 2]);
 
 fn rows(sessions: &[Archive; 2]) -> Vec<Row> {
@@ -85,14 +85,14 @@ fn rows(sessions: &[Archive; 2]) -> Vec<Row> {
     rows
 }
 
-/// What keeps times of the two from being compared.
+/// Why the times of the two sessions cannot be compared, if so.
 fn doubt(sessions: &[Archive; 2]) -> Option<&'static str> {
     let differ = |of: &dyn Fn(&Archive) -> Value| of(&sessions[0]) != of(&sessions[1]);
     if differ(&|it| it.kernel().into()) {
-        return Some("the sessions tuned different kernels, so that their times do not compare");
+        return Some("the sessions tuned different kernels, so their times cannot be compared");
     }
     if differ(&|it| it.baseline["result"]["environment"]["device"].clone()) {
-        return Some("the sessions ran on different devices, so that their times do not compare");
+        return Some("the sessions ran on different devices, so their times cannot be compared");
     }
     let launch = |it: &Archive| [&it.baseline["config"]["grid"], &it.baseline["config"]["block"]].map(Clone::clone);
     differ(&|it| launch(it).to_vec().into()).then_some("the sessions tuned different launches of the kernel")
@@ -110,7 +110,7 @@ fn speedup(archive: &Archive) -> String {
     }
 }
 
-/// The rows in columns.
+/// The rows in aligned columns.
 fn text(rows: &[Row]) -> String {
     let width = |of: &dyn Fn(&Row) -> usize| rows.iter().map(of).max().unwrap_or(0);
     let first = width(&|(what, _)| what.chars().count());

@@ -1,4 +1,4 @@
-//! The environment of the trials: where and with what they ran, and how the session was set up.
+//! The environment and settings of the trials.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use crate::archive::{Archive, flat, plain};
 use mneme_core::text::shorten;
 
-/// Distinct values of one property that are listed.
+/// Limit on the values listed for one property.
 const VALUES: usize = 6;
 
 pub fn environment(archive: &Archive) -> Markup {
@@ -42,7 +42,7 @@ pub fn table(rows: &[(String, String)]) -> Markup {
     }
 }
 
-/// The properties of all results' environments: one value, or what there were.
+/// The properties of all results' environments, each with its value or values.
 fn facts(archive: &Archive) -> Vec<(String, String)> {
     let mut values: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut clocks: BTreeMap<String, (f64, f64)> = BTreeMap::new();
@@ -53,7 +53,7 @@ fn facts(archive: &Archive) -> Vec<(String, String)> {
         .chain([&archive.baseline["result"]["environment"]])
     {
         for (name, value) in flat(environment) {
-            // Every trial has another code.
+            // The code differs between trials.
             if name == "code" || value.is_null() || value == "" {
                 continue;
             }

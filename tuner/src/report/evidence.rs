@@ -1,4 +1,4 @@
-//! The evidence of the session's verdicts: what it shows that memory is as recorded.
+//! The evidence of the session's verdicts: how much a match with the recording shows.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -16,7 +16,7 @@ pub fn evidence(archive: &Archive) -> Markup {
     }
 }
 
-/// The baseline's evidence, which is the same for all candidates, and the fresh inputs of finalists.
+/// The baseline's evidence, which holds for all candidates, and the fresh inputs of finalists.
 fn facts(evidence: &Value, fresh_inputs: &Value) -> Vec<(String, String)> {
     let mut facts = Vec::new();
     let count = |from: &Value, name: &str| from[name].as_u64().unwrap_or(0);
@@ -34,7 +34,7 @@ fn facts(evidence: &Value, fresh_inputs: &Value) -> Vec<(String, String)> {
     if fresh_inputs.is_object() {
         let (tried, agreed) = (count(fresh_inputs, "tried"), count(fresh_inputs, "agreed"));
         let seeds = plain(&fresh_inputs["seeds"]);
-        facts.push(("fresh_inputs".to_owned(), format!("{agreed} of {tried} say something; seeds {seeds}")));
+        facts.push(("fresh_inputs".to_owned(), format!("{agreed} of {tried} are useful; seeds {seeds}")));
     }
     facts
 }

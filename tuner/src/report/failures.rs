@@ -8,12 +8,12 @@ use mneme_core::result::ReplayStatus;
 use crate::archive::{Archive, ArchivedTrial};
 use mneme_core::text::shorten;
 
-/// Reasons of a class that are told apart.
+/// Limit on the reasons listed for a class.
 const REASONS: usize = 8;
-/// Characters of a reason.
+/// Limit on the characters of a reason.
 const LENGTH: usize = 240;
 
-/// The section; nothing where every trial verified.
+/// The section; empty if every trial verified.
 pub fn failures(archive: &Archive) -> Markup {
     let mut classes: BTreeMap<&str, BTreeMap<String, Vec<&ArchivedTrial>>> = BTreeMap::new();
     for trial in archive.trials.iter().filter(|trial| trial.status != "verified" && trial.stopped.is_none()) {
@@ -70,21 +70,21 @@ fn by_count<'a>(
     ordered
 }
 
-/// What went wrong, without what tells one trial from another.
+/// The reason for a failure, without details that differ between trials.
 fn reason(trial: &ArchivedTrial) -> String {
     if trial.status == ReplayStatus::FailedVerification.name() {
-        // Up to here it says where.
+        // The part before the colon names the place.
         return trial.error.split(": ").next().unwrap_or_default().into();
     }
     clause(&trial.error)
 }
 
-/// An error up to its details, whatever numbers it has.
+/// An error without its details and numbers.
 fn clause(error: &str) -> String {
     let line = error.lines().next().unwrap_or_default();
     let mut text = String::new();
     for character in line.split("; ").next().unwrap_or_default().trim_end_matches(':').chars() {
-        // Of "in 12 elements" and "in 5000 elements" one reason.
+        // Makes "in 12 elements" and "in 5000 elements" one reason.
         if !character.is_ascii_digit() {
             text.push(character);
         } else if !text.ends_with('#') {

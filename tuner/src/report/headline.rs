@@ -1,4 +1,4 @@
-//! The head of a report: the kernel, the winner and whether it is one, and how to run it.
+//! The head of a report: the kernel, the winner if there is one, and how to run it.
 
 use maud::{Markup, html};
 use mneme_core::configuration::Configuration;
@@ -11,7 +11,7 @@ use crate::archive::{Archive, flat, one, plain};
 use crate::results::proteus;
 use crate::winner::{ReplayedWinner, apply_command, proteus_usage, replay_command, source};
 
-/// The baseline's time, ns: that of the rounds against a confirmed winner, else its first measurement.
+/// The baseline's time, ns: from the rounds against a confirmed winner, otherwise its first measurement.
 pub fn baseline_metric(archive: &Archive) -> Option<f64> {
     let in_turns = confirmed(archive).and_then(|_| archive.summary["confirmation"]["baseline"].as_f64());
     let found = in_turns
@@ -20,7 +20,7 @@ pub fn baseline_metric(archive: &Archive) -> Option<f64> {
     found.filter(|_| archive.is_time)
 }
 
-/// The kernel's name for people.
+/// The kernel's demangled name.
 pub fn kernel_name(archive: &Archive) -> String {
     let Some(name) = archive.kernel() else { return "a recorded kernel".into() };
     let demangled = cpp_demangle::Symbol::new(name).ok().and_then(|symbol| symbol.demangle().ok());
@@ -30,7 +30,7 @@ pub fn kernel_name(archive: &Archive) -> String {
 pub fn header(archive: &Archive, kernel: &str) -> Markup {
     let environment = &archive.baseline["result"]["environment"];
     let text = |key: &str| environment[key].as_str().unwrap_or_default();
-    // A signature of forty parameters is no headline.
+    // The parameters go to a smaller line, as there may be forty.
     let (name, parameters) = kernel.split_once('(').map_or((kernel, None), |(name, rest)| (name, Some(rest)));
     html! {
         header {
@@ -45,7 +45,7 @@ pub fn header(archive: &Archive, kernel: &str) -> Markup {
     }
 }
 
-/// When the first result was begun.
+/// When the first trial started.
 fn started(archive: &Archive) -> Option<String> {
     let first = times(archive, "start_time").min()?;
     Some(first.strftime("%Y-%m-%d %H:%M UTC").to_string())
@@ -55,7 +55,8 @@ fn times(archive: &Archive, key: &'static str) -> impl Iterator<Item = jiff::Tim
     archive.trials.iter().filter_map(move |trial| trial.line["result"][key].as_str()?.parse().ok())
 }
 
-/// Seconds that the session took, or from the first trial's start to the last one's end where it was interrupted.
+/// The session's duration in seconds; for an interrupted session, from the start of the first trial to the end of the
+/// last one.
 fn duration(archive: &Archive) -> Option<f64> {
     let whole = archive.summary["num_resumed"].as_u64() == Some(0);
     if let Some(seconds) = archive.summary["elapsed_s"].as_f64().filter(|seconds| whole && *seconds > 0.0) {
@@ -66,7 +67,7 @@ fn duration(archive: &Archive) -> Option<f64> {
     (seconds > 0.0).then_some(seconds)
 }
 
-/// The winner's speedup with its interval, measured in turns with the baseline; `None` if no winner was confirmed.
+/// The winner's speedup with its interval, from the rounds with the baseline; `None` if no winner was confirmed.
 pub fn confirmed(archive: &Archive) -> Option<(f64, f64, f64)> {
     let finalists = archive.summary["confirmation"]["finalists"]
         .as_array()
@@ -111,13 +112,13 @@ pub fn figures(archive: &Archive) -> Markup {
             }
             @if let Some(disturbed @ 1..) = summary["references"]["disturbed"].as_u64() {
                 @let change = 100.0 * summary["references"]["largest_change"].as_f64().unwrap_or_default();
-                (figure(&format!("{change:+.1} %"), &format!("the baseline's time at worst, off in {disturbed} of {} looks at it", summary["references"]["count"])))
+                (figure(&format!("{change:+.1} %"), &format!("largest change of the baseline's time, which was off in {disturbed} of {} references", summary["references"]["count"])))
             }
             @if let Some(repeated @ 1..) = summary["references"]["repeated"].as_u64() {
                 (figure(&repeated.to_string(), "trials measured again, because the device was disturbed"))
             }
             @if let Some(in_doubt @ 1..) = summary["references"]["in_doubt"].as_u64() {
-                (figure(&in_doubt.to_string(), "trials whose measurement was disturbed and stands"))
+                (figure(&in_doubt.to_string(), "trials whose only measurement was disturbed"))
             }
             @if let Some(seconds) = duration(archive) {
                 (figure(&chart::number(archive.trials.len() as f64 / seconds), &format!("trials a second, {} s in all", chart::number(seconds))))
@@ -130,7 +131,7 @@ fn figure(value: &str, what: &str) -> Markup {
     html! { div { strong { (value) } span { (what) } } }
 }
 
-/// The winner: what it has that the baseline has not, and the commands that run it.
+/// The winner, its differences from the baseline, and the commands that run it.
 pub fn winner(archive: &Archive) -> Markup {
     let configuration = serde_json::from_value::<Configuration>(archive.best["config"].clone()).ok();
     let recorded = serde_json::from_value::<Configuration>(archive.baseline["config"].clone()).ok();
@@ -140,15 +141,15 @@ pub fn winner(archive: &Archive) -> Markup {
                 h2 { "No winner" }
                 p { @match archive.baseline["metric"].as_f64() {
                     Some(_) => { "No configuration but the baseline verified." }
-                    None => { "The baseline did not verify, so that nothing can be compared with it: " (archive.baseline["result"]["error"].as_str().unwrap_or("no reason was given")) }
+                    None => { "The baseline did not verify, so candidates cannot be compared with it: " (archive.baseline["result"]["error"].as_str().unwrap_or("no reason was given")) }
                 } }
             }
         };
     };
-    // What does not apply is no difference.
+    // Settings that do not apply are not shown as differences.
     let applied = |config: &Configuration| serde_json::to_value(config.grounded()).unwrap_or_default();
     let changes = changes(&recorded.as_ref().map(applied).unwrap_or_default(), &applied(&best));
-    // Another installation may choose another compiler.
+    // Another installation may choose another compiler by default.
     let environment = serde_json::from_value::<Environment>(archive.best["result"]["environment"].clone());
     best.llvm = best.llvm.or(environment.ok().and_then(|environment| environment.compiled_by_another()));
     let is_candidate = archive.best["trial"].is_number();
@@ -181,10 +182,10 @@ pub fn winner(archive: &Archive) -> Markup {
                 }
             }
             @for edge in archive.summary["edges"].as_array().into_iter().flatten() {
-                p class="note" { "The best lies on an edge of the space, and a better one may lie behind it: " (plain(edge)) "." }
+                p class="note" { "The best lies on an edge of the space, so a better one may lie outside: " (plain(edge)) "." }
             }
             @if is_exported && archive.config["record_database"] != Value::Null {
-                (command("Run the application with it, without a build", &apply_command(&archive.folder)))
+                (command("Run your application with it, without a rebuild", &apply_command(&archive.folder)))
                 @if let Some(source) = recorded.as_ref().and_then(|recorded| source(recorded, &best)) {
                     (command("Change the launch in its source", &source))
                 }
@@ -193,14 +194,14 @@ pub fn winner(archive: &Archive) -> Markup {
             @if archive.config["no_proteus_output"] != true && is_exported {
                 @let file = archive.config["proteus_output"].as_str().map_or_else(|| archive.folder.join(proteus::FILE), Into::into);
                 @let usage = proteus_usage(&file, recorded.as_ref(), &best);
-                (command("Use it in an application that is built with Proteus", &usage.command))
+                (command("If your application is built with Proteus", &usage.command))
                 @if let Some(remark) = usage.remark { p class="note" { (remark) "." } }
             }
         }
     }
 }
 
-/// Those that were measured again, and what became of them.
+/// The finalists and their outcomes.
 fn finalists(archive: &Archive) -> Markup {
     let finalists = archive.summary["confirmation"]["finalists"].as_array();
     let number = |value: &Value| value.as_f64().map_or_else(|| "–".to_owned(), ratio);
@@ -221,13 +222,13 @@ fn finalists(archive: &Archive) -> Markup {
                 }
             }
             p class="note" {
-                "In each round the baseline and all of these are run once more, in an order that is drawn anew. The winner is the one whose interval begins highest: it is worth that much at least."
+                "Each round runs the baseline and all of these once more, in a random order. The winner is the one whose interval has the highest lower end."
             }
         }
     }
 }
 
-/// The parameters of a trial that vary.
+/// The varying parameters of a trial.
 fn choice(archive: &Archive, trial: &Value) -> String {
     let Some(trial) = archive.trials.iter().find(|it| Some(it.number) == trial.as_u64()) else { return String::new() };
     let value = |name: &String| Some(format!("{name} {}", plain(trial.choice.get(name)?)));
@@ -256,7 +257,7 @@ fn changes(before: &Value, after: &Value) -> Vec<(String, String, String)> {
         .collect()
 }
 
-/// How the session replayed.
+/// The options with which the session replayed.
 fn replayed_winner<'a>(archive: &'a Archive, recorded: Option<&'a Configuration>) -> ReplayedWinner<'a> {
     let config = &archive.config;
     let mut options = Vec::new();

@@ -1,4 +1,4 @@
-//! The best metric for each pair of values of two parameters.
+//! Heat maps: the best metric for each pair of values of two parameters.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use super::parallel::GROUPS;
 use crate::archive::Archive;
 use mneme_core::text::shorten;
 
-/// Rows and columns that are drawn at most.
+/// Limit on rows and columns.
 const MOST: usize = 64;
 const WIDTH: f64 = 960.0;
 const LEFT: f64 = 190.0;
 const ROW: f64 = 26.0;
 const TOP: f64 = 8.0;
-/// Widest and narrowest column; a narrower one than `TEXT` has no number in it.
+/// Widest column, and narrowest column with a number in it.
 const WIDEST: f64 = 96.0;
 const TEXT: f64 = 46.0;
 
-/// A map of `x` against `y`; nothing where one of them has too many values, or none.
+/// A map of `x` against `y`; `None` if either has too many values, or none.
 pub fn heat_map(archive: &Archive, x: &Column, y: &Column, is_time: bool) -> Option<Markup> {
     if [x, y].iter().any(|column| column.levels.is_empty() || column.levels.len() > MOST) {
         return None;

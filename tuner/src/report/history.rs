@@ -1,4 +1,4 @@
-//! The metric of each trial in their order, the best so far, and which failed.
+//! The history of a session: each trial's metric, the best so far, and failures.
 
 use maud::{Markup, html};
 
@@ -10,10 +10,10 @@ use crate::archive::Archive;
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 340.0;
 const FRAME: Frame = Frame { left: 72.0, top: 14.0, right: 944.0, bottom: 276.0 };
-/// Where failures are ticked off, below the frame.
+/// Height of the failures' ticks, below the frame.
 const FAILURES: f64 = 288.0;
 
-/// Where trials and their metrics are in a chart.
+/// The axes of a chart of trials and metrics.
 pub struct Axes {
     across: Scale,
     up: Scale,
@@ -21,7 +21,7 @@ pub struct Axes {
 }
 
 impl Axes {
-    /// Axes on which all trials of these sessions have room.
+    /// Axes that fit all trials of these sessions.
     pub fn of(archives: &[&Archive]) -> Self {
         let numbers = archives.iter().flat_map(|archive| archive.trials.iter().map(|trial| trial.number));
         let last = numbers.max().unwrap_or(0) as f64;
@@ -53,7 +53,7 @@ impl Axes {
         }
     }
 
-    /// The best so far after each trial, as a path.
+    /// The best metric so far after each trial, as a path.
     fn best_so_far(&self, archive: &Archive) -> String {
         let mut in_order: Vec<(f64, f64)> =
             archive.trials.iter().filter_map(|trial| Some((trial.number as f64, trial.metric?))).collect();
@@ -89,7 +89,7 @@ pub fn two(sessions: &[Archive; 2]) -> Markup {
     }
 }
 
-/// The chart of a session; `id` is what the page's script finds it by.
+/// The chart of a session. The page's script finds it by `id`.
 pub fn history(archive: &Archive, axes: &Axes, id: Option<&str>) -> Markup {
     let (is_time, baseline) = (archive.is_time, headline::baseline_metric(archive));
     let (across, up) = (&axes.across, &axes.up);

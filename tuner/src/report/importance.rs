@@ -1,6 +1,5 @@
-//! The importance of each parameter, by functional analysis of variance over a random forest.
-//!
-//! Hutter, Hoos and Leyton-Brown, "An Efficient Approach for Assessing Hyperparameter Importance", ICML 2014.
+//! The importance of each parameter, by functional analysis of variance over a random forest (Hutter, Hoos and
+//! Leyton-Brown, "An Efficient Approach for Assessing Hyperparameter Importance", ICML 2014).
 
 use std::num::NonZeroUsize;
 
@@ -9,7 +8,7 @@ use fanova::{FanovaOptions, RandomForestOptions};
 use super::columns::Column;
 use crate::archive::{Archive, ArchivedTrial};
 
-/// The share of a parameter alone in the variance of the (logarithm of the) metric.
+/// The share of the variance of the metric's logarithm that one parameter explains.
 #[derive(Clone, Debug)]
 pub struct Importance {
     pub parameter: String,
@@ -20,13 +19,13 @@ pub struct Importance {
 
 /// Trees of the forest.
 pub const TREES: usize = 64;
-/// Trials that it is grown from at most; evenly chosen from more.
+/// Limit on the trials from which the forest is grown; evenly chosen from more.
 pub const SAMPLE: usize = 1000;
-/// Fewer tell nothing.
+/// Minimum of trials for a result.
 const FEWEST: usize = 10;
 
-/// The importance of every parameter that varies, the most important first; empty where there are too few verified
-/// trials, or all are equally fast.
+/// The importance of every varying parameter, most important first; empty if too few trials verified, or all are
+/// equally fast.
 pub fn importance(archive: &Archive, columns: &[Column]) -> Vec<Importance> {
     let verified: Vec<(&ArchivedTrial, f64)> =
         archive.trials.iter().filter_map(|trial| Some((trial, trial.metric.filter(|metric| *metric > 0.0)?))).collect();
@@ -36,7 +35,7 @@ pub fn importance(archive: &Archive, columns: &[Column]) -> Vec<Importance> {
     if sample.len() < FEWEST || targets.iter().all(|target| (target - targets[0]).abs() < 1e-12) {
         return Vec::new();
     }
-    // A parameter that does not apply to a trial is below all of its values.
+    // A parameter that does not apply to a trial gets a value below all others.
     let features: Vec<Vec<f64>> = columns
         .iter()
         .map(|column| {
@@ -76,7 +75,8 @@ mod tests {
         let columns: Vec<Column> = archive.parameters.iter().map(|name| Column::new(&archive, name)).collect();
         let found = importance(&archive, &columns);
         assert_eq!(found.len(), 4);
-        // By the rule, the square of the pipeline outweighs the width of the block, and nothing else counts.
+        // By the rule, the square of the pipeline outweighs the width of the block, and the other parameters have no
+        // effect.
         assert_eq!((found[0].parameter.as_str(), found[1].parameter.as_str()), ("passes", "block.x"));
         assert!(found[0].share > 0.6 && found[2].share < 0.05, "{found:?}");
     }

@@ -1,12 +1,12 @@
-//! The data of the trials that the page's script works on.
+//! The trials' data for the page's script.
 
 use serde_json::{Value, json};
 
 use super::columns::Column;
 use crate::archive::Archive;
 
-/// Parameters and trials as JSON that may stand in a script element. A trial is a list: its number, metric, status (a
-/// place in `statuses`), and for each parameter the place of its level, or the number itself.
+/// Parameters and trials as JSON that is safe in a script element. A trial is a list: its number, metric, status (an
+/// index into `statuses`), and for each parameter the index of its level, or the number itself.
 pub fn data(archive: &Archive, columns: &[Column], is_time: bool) -> String {
     let mut statuses: Vec<&str> = Vec::new();
     let trials: Vec<Value> = archive
@@ -27,11 +27,11 @@ pub fn data(archive: &Archive, columns: &[Column], is_time: bool) -> String {
         .map(|column| json!({"name": column.name, "levels": column.levels, "range": [column.range.0, column.range.1]}))
         .collect();
     let value = json!({"parameters": parameters, "statuses": statuses, "trials": trials, "time": is_time});
-    // Nothing in it can end the element, nor begin a comment in it.
+    // Escaped, so the data cannot end the element or begin a comment.
     value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
 }
 
-/// A number without digits that nobody sees.
+/// A number rounded to visible digits.
 fn short(value: f64) -> Value {
     let rounded = (value * 10.0).round() / 10.0;
     if value.abs() < 100.0 && rounded != value {

@@ -1,7 +1,7 @@
-//! `report.html`: what a session found, on one page that needs nothing but itself.
+//! `report.html`: the results of a session, as one self-contained page.
 //!
-//! Everything is in the page when it is written: charts are SVG, the script only adds to them (tips, selections,
-//! sorting, copying). Text from recordings and results goes through maud, which escapes it.
+//! The page is complete when it is written: charts are SVG, and the script only adds tips, selections, sorting and
+//! copying. Text from recordings and results goes through maud, which escapes it.
 
 mod chart;
 mod columns;
@@ -31,7 +31,7 @@ use importance::Importance;
 const STYLE: &str = include_str!("report.css");
 const SCRIPT: &str = include_str!("report.js");
 
-/// Verified trials from which on parallel coordinates show something.
+/// Verified trials from which parallel coordinates are useful.
 const LINES: usize = 3;
 
 /// Name of the file in a results folder.
@@ -45,12 +45,12 @@ pub enum ReportError {
     Write { path: PathBuf, source: io::Error },
 }
 
-/// Writes the report on a results folder to `output`, or into the folder, and gives its path.
+/// Writes the report on a results folder to `output`, or into the folder. Returns its path.
 pub fn write(folder: &Path, output: Option<&Path>) -> Result<PathBuf, ReportError> {
     write_archive(&Archive::read(folder)?, output)
 }
 
-/// The same of a folder that has been read.
+/// Writes the report on an archive.
 pub fn write_archive(archive: &Archive, output: Option<&Path>) -> Result<PathBuf, ReportError> {
     let path = output.map_or_else(|| archive.folder.join(FILE), Path::to_path_buf);
     crate::results::replace(&path, page(archive).as_bytes())
@@ -76,13 +76,13 @@ pub fn page(archive: &Archive) -> String {
             @if verified {
                 section {
                     h2 { "Trials" }
-                    p class="note" { "Each trial's own measurement. The best few and the baseline were measured again in turns; the figures above are of that." }
+                    p class="note" { "Each trial's own measurement. The figures above come from rounds that measured the best few and the baseline again in turns." }
                     (history::history(archive, &history::Axes::of(&[archive]), Some("history")))
                 }
                 @if !columns.is_empty() && archive.trials.iter().filter(|trial| trial.metric.is_some()).count() >= LINES {
                     section {
                         h2 { "Parallel coordinates" }
-                        p class="note" { "A line for each verified trial, the darker (on a dark page the brighter) the faster. Drag along an axis to choose trials, click the axis to drop the choice." }
+                        p class="note" { "A line for each verified trial; darker lines (brighter on a dark page) are faster. Drag along an axis to select trials, click the axis to clear the selection." }
                         (parallel::parallel(archive, &columns, is_time))
                         p id="chosen-count" class="note" {}
                     }
@@ -103,7 +103,7 @@ pub fn page(archive: &Archive) -> String {
     document(&format!("Tuning of {kernel}"), &body)
 }
 
-/// A page of its own: its style is in it.
+/// A self-contained page with its style.
 fn document(title: &str, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
@@ -133,7 +133,7 @@ fn importance_section(importance: &[Importance]) -> Markup {
                 p class="note" {
                     "The share of the variance of the metric's logarithm that each parameter explains by itself: functional analysis of variance (fANOVA) over a random forest of "
                     (importance::TREES) " trees, grown from the verified trials (" (importance::SAMPLE) " of them at most). Whiskers are the standard deviation over the trees. "
-                    "What is missing to 1 is explained by parameters together, and by noise."
+                    "The rest to 1 comes from parameters in combination, and from noise."
                 }
                 svg viewBox={ "0 0 960 " (ROW * importance.len() as f64 + 6.0) } role="img" aria-label="Importance of parameters" {
                     @for (row, it) in importance.iter().enumerate() {
@@ -155,7 +155,7 @@ fn importance_section(importance: &[Importance]) -> Markup {
     }
 }
 
-/// Maps over the block's shape where it varies, else over the two parameters that matter most.
+/// Maps over the block's shape if it varies, otherwise over the two most important parameters.
 fn heat_maps(archive: &Archive, columns: &[Column], is_time: bool) -> Markup {
     let named = |suffix: &str| {
         columns
@@ -180,7 +180,7 @@ fn heat_maps(archive: &Archive, columns: &[Column], is_time: bool) -> Markup {
         @if !maps.is_empty() {
             section {
                 h2 { "Heat map" }
-                p class="note" { "The best verified metric for each pair of values, over all others. Empty: not tried, or nothing verified." }
+                p class="note" { "The best verified metric for each pair of values, over all other parameters. Empty cells were not tried, or did not verify." }
                 @for map in &maps { (map) }
             }
         }

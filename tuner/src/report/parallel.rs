@@ -1,6 +1,4 @@
-//! Parallel coordinates: an axis for each parameter and a line for each verified trial.
-//!
-//! A line has its colour by the trial's rank.
+//! Parallel coordinates: an axis for each parameter, and a line for each verified trial, coloured by rank.
 
 use std::fmt::Write;
 
@@ -14,16 +12,16 @@ use mneme_core::text::shorten;
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 380.0;
 const FRAME: Frame = Frame { left: 60.0, top: 44.0, right: 880.0, bottom: 356.0 };
-/// Groups of equally many trials, from fast to slow, each of one colour.
+/// Number of colours: trials are split into equal groups from fast to slow.
 pub const GROUPS: usize = 8;
-/// Axes that there is room for.
+/// Limit on axes.
 const AXES: usize = 12;
-/// Labels that there is room for along an axis.
+/// Limit on labels along an axis.
 const LABELS: usize = 16;
-/// From so many trials on lines are thin, and drawn beside each other where they would cover each other.
+/// Number of trials above which lines are thin, and drawn beside each other instead of on top.
 pub const MANY: usize = 400;
 
-/// Where axis number `index` of `count` is.
+/// The position of axis number `index` of `count`.
 fn across(index: usize, count: usize) -> f64 {
     if count < 2 { FRAME.left } else { FRAME.left + (FRAME.right - FRAME.left) * index as f64 / (count as f64 - 1.0) }
 }
@@ -32,7 +30,7 @@ fn up(place: f64) -> f64 {
     FRAME.bottom - (FRAME.bottom - FRAME.top) * place
 }
 
-/// The chart. `columns` are the parameters, the most important ones first; the last axis is the trial's rank, fastest
+/// The chart. `columns` are the parameters, most important first. The last axis is the trial's rank, with the fastest
 /// at the top.
 pub fn parallel(archive: &Archive, columns: &[Column], is_time: bool) -> Markup {
     let columns = &columns[..columns.len().min(AXES)];
@@ -43,7 +41,7 @@ pub fn parallel(archive: &Archive, columns: &[Column], is_time: bool) -> Markup 
     let mut groups = vec![String::new(); GROUPS];
     let many = ranked.len() > MANY;
     for (rank, (trial, _)) in ranked.iter().enumerate() {
-        // The golden ratio spreads any number of places evenly.
+        // The golden ratio spreads any number of positions evenly.
         let spread = if many { (trial.number as f64 * 0.618_034).fract() - 0.5 } else { 0.0 };
         let group = &mut groups[rank * GROUPS / ranked.len()];
         let mut pen_is_down = false;
@@ -112,7 +110,7 @@ pub fn parallel(archive: &Archive, columns: &[Column], is_time: bool) -> Markup 
     }
 }
 
-/// Labels along an axis, by place; of many levels some.
+/// Labels along an axis with their positions; only some of many levels.
 fn labels(column: &Column) -> Vec<(f64, String)> {
     if column.levels.is_empty() {
         let (low, high) = column.range;

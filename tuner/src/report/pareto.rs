@@ -1,4 +1,4 @@
-//! Several objectives: the first two of each verified trial, and those that no other dominates.
+//! The Pareto front: the first two objectives of each verified trial.
 
 use std::collections::HashSet;
 
@@ -12,7 +12,7 @@ const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 360.0;
 const FRAME: Frame = Frame { left: 90.0, top: 14.0, right: 940.0, bottom: 300.0 };
 
-/// The section; nothing where there is one objective.
+/// The section; empty with a single objective.
 pub fn pareto(archive: &Archive) -> Markup {
     let names: Vec<String> = archive.pareto["objectives"].as_array().into_iter().flatten().map(plain).collect();
     let [first, second, ..] = names.as_slice() else { return html! {} };
@@ -30,7 +30,7 @@ pub fn pareto(archive: &Archive) -> Markup {
     html! {
         section {
             h2 { "Pareto front" }
-            p class="note" { "The first two objectives of each verified trial; less is better in both, an objective that is to be large is shown negated. " (front.len()) " trials are on the front of all " (names.len()) " objectives: " code { "pareto.json" } "." }
+            p class="note" { "The first two objectives of each verified trial. Less is better in both; maximised objectives are shown negated. " (front.len()) " trials are on the front of all " (names.len()) " objectives: " code { "pareto.json" } "." }
             svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img" aria-label={ (first) " and " (second) " of each trial" } {
                 @for tick in up.ticks(5.0) {
                     @let y = coordinate(up.place(tick));
@@ -56,7 +56,7 @@ fn cost(trial: &ArchivedTrial, objective: usize) -> Option<f64> {
     trial.line["objectives"].get(objective).and_then(Value::as_f64)
 }
 
-/// A value of an objective: of time one with its unit.
+/// An objective's value, with its unit if it is the time.
 fn reading(objective: &str, value: f64) -> String {
     chart::metric(value, objective == "time")
 }

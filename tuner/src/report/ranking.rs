@@ -1,4 +1,4 @@
-//! The fastest trials, with what the device says of their code.
+//! The fastest trials, with the device's information on their code.
 
 use maud::{Markup, html};
 use mneme_core::units;
@@ -19,7 +19,7 @@ pub fn ranking(archive: &Archive, columns: &[Column], is_time: bool) -> Markup {
     html! {
         section {
             h2 { "Fastest trials" }
-            p class="note" { "Of " (ranked.len()) " that verified; click a heading to sort. All trials are in " code { "trials.jsonl" } ", and as a table with " code { "mneme-tune report --csv" } "." }
+            p class="note" { "Of " (ranked.len()) " verified trials; click a heading to sort. All trials are in " code { "trials.jsonl" } ", and as a table with " code { "mneme-tune report --csv" } "." }
             div class="wide" {
                 table class="sortable" {
                     thead {
@@ -63,7 +63,7 @@ fn text(value: &Value) -> String {
     value.as_f64().map_or_else(|| shorten(&plain(value), 60), chart::number)
 }
 
-/// A number that sorts by its value and reads as its text.
+/// A number that sorts by its value.
 fn cell(value: Option<f64>, text: impl Fn(f64) -> String) -> Markup {
     html! {
         @match value {
@@ -73,7 +73,7 @@ fn cell(value: Option<f64>, text: impl Fn(f64) -> String) -> Markup {
     }
 }
 
-/// A number that is -1 where nobody knows.
+/// A number; results write -1 for unknown ones.
 fn known(value: &Value) -> Option<f64> {
     value.as_f64().filter(|value| *value >= 0.0)
 }

@@ -1,9 +1,9 @@
-//! The page as a reader gets it.
+//! Tests of the page as a whole.
 
 use super::*;
 use crate::archive::tests::folder;
 
-/// The page for so many trials.
+/// The page for this number of trials.
 fn page_of(trials: u64) -> String {
     let folder = folder(trials);
     let path = write(folder.path(), None).unwrap();
@@ -11,7 +11,7 @@ fn page_of(trials: u64) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// Every element is closed by its own end: what a browser would repair silently.
+/// Asserts that every element has its own end tag; browsers repair missing ones silently.
 pub fn assert_well_formed(page: &str) {
     const VOID: [&str; 2] = ["meta", "br"];
     let mut open: Vec<&str> = Vec::new();
@@ -32,7 +32,7 @@ pub fn assert_well_formed(page: &str) {
             continue;
         }
         open.push(name);
-        // Their content is no markup.
+        // These elements do not contain markup.
         if ["script", "style"].contains(&name) {
             rest = &rest[rest.find(&format!("</{name}>")).expect("an end")..];
         }
@@ -94,7 +94,7 @@ fn ten_thousand_trials_fit() {
     assert!(start.elapsed().as_secs() < 30, "{:?}", start.elapsed());
     let page = std::fs::read_to_string(path).unwrap();
     assert_well_formed(&page);
-    // A browser lays out elements; paths of many points are one.
+    // Browsers lay out elements. A path with many points is one element.
     assert!(page.matches('<').count() < 5_000, "{} elements", page.matches('<').count() / 2);
 }
 
