@@ -1,11 +1,11 @@
-//! Measures the processor time of a proposal in short searches and in long ones.
+//! Measures the processor time of a proposal in short and long searches.
 //!
 //! `cost [--samplers auto,tpe] [--trials 1000,5000] [--seeds N]` prints a table in Markdown. The space has about
 //! 100,000 valid points; times are made up, and one point in twenty fails. The first proposal, which enumerates the
 //! valid points, has its own column.
 //!
-//! `cost --enumerate FILE…` enumerates the valid points of Kernel Tuner caches, T4 files, or files with their
-//! parameters and a list of valid points alone, and prints what that takes.
+//! `cost --enumerate FILE…` enumerates the valid points of Kernel Tuner caches, T4 files, or files with only parameters
+//! and a list of valid points, and prints the cost.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
@@ -50,7 +50,7 @@ fn enumerate(files: &[PathBuf]) -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The most memory that this process has had, KiB.
+/// Peak memory of this process, KiB.
 fn peak_memory() -> i64 {
     // SAFETY: plain data, which the call fills.
     unsafe {
@@ -60,7 +60,7 @@ fn peak_memory() -> i64 {
     }
 }
 
-/// A space of shapes, tiles and switches, such as kernels have.
+/// A space of shapes, tiles and switches, like those of kernels.
 fn space() -> Result<Box<dyn SearchSpace>, Box<dyn std::error::Error>> {
     let powers = |last: u32| (0..=last).map(|power| 1 << power).collect::<Vec<u32>>();
     let numbers = |last: u32| (1..=last).collect::<Vec<u32>>();
@@ -86,7 +86,7 @@ fn space() -> Result<Box<dyn SearchSpace>, Box<dyn std::error::Error>> {
     Ok(Box::new(ResultsTable::load(file.path())?.space))
 }
 
-/// What a point comes to: a basin in each parameter, and a share that no model can know.
+/// The outcome of a point: a basin in each parameter, and a random share that no model can learn.
 fn outcome(point: &Point) -> TrialOutcome {
     let mut hasher = DefaultHasher::new();
     point.hash(&mut hasher);

@@ -1,8 +1,8 @@
-//! Runs samplers over tables of results with many seeds, and prints what each found as JSON.
+//! Runs samplers over tables of results with many seeds, and prints their results as JSON.
 //!
-//! `score [--samplers auto,tpe] [--seeds N] [--first-seed N] [--trials N] FILE…`; each line of the output is one
-//! sampler on one file: the best time after each evaluation by seed (points that failed count, points that were
-//! rejected do not), rejected points, and the processor time of a proposal.
+//! `score [--samplers auto,tpe] [--seeds N] [--first-seed N] [--trials N] FILE…` prints a line for each sampler and
+//! file: the best time after each evaluation by seed (failed points count, rejected ones do not), rejected points, and
+//! the processor time of a proposal.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

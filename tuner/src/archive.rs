@@ -1,8 +1,7 @@
-//! A results folder, read back: for reports and exports.
+//! Reads a results folder, for reports and exports.
 //!
-//! Whatever a session of any version has written is taken as far as it goes: a file or a field that is missing leaves a
-//! gap, never an error, except for the trials themselves. A file that is there and cannot be read is an error, as what
-//! it says would change the rest.
+//! Accepts the results of any version: a missing file or field leaves a gap, except for the trials themselves. A file
+//! that exists but cannot be read is an error, because its content could change the meaning of the rest.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
@@ -16,11 +15,11 @@ use serde_json::{Map, Value};
 use crate::failure;
 use crate::results::proteus;
 
-/// What a session left.
+/// The content of a results folder.
 #[derive(Clone, Debug, Default)]
 pub struct Archive {
     pub folder: PathBuf,
-    /// The JSON files, `Null` where there is none.
+    /// The JSON files, `Null` if missing.
     pub config: Value,
     pub space: Value,
     pub baseline: Value,
@@ -29,13 +28,13 @@ pub struct Archive {
     pub tuned_kernels: Value,
     /// In the order of `trials.jsonl`.
     pub trials: Vec<ArchivedTrial>,
-    /// Lines of it that are no JSON: a session was killed while it wrote one.
+    /// Number of invalid lines, which a session leaves if it is killed while it writes.
     pub torn: usize,
     /// Whether metrics are times in ns.
     pub is_time: bool,
-    /// `pareto.json`, `Null` where there is one objective.
+    /// `pareto.json`, `Null` with a single objective.
     pub pareto: Value,
-    /// What varies from trial to trial, in the order of the space where that is known.
+    /// The parameters that vary between trials, in the order of the space if that is known.
     pub parameters: Vec<String>,
 }
 
@@ -43,18 +42,17 @@ pub struct Archive {
 #[derive(Clone, Debug, Default)]
 pub struct ArchivedTrial {
     pub number: u64,
-    /// The session's metric, ns; where its objective is another, what that came to, of which less is better. `None`
-    /// unless verified.
+    /// The session's metric in ns; with another objective, its cost, of which less is better. `None` unless verified.
     pub metric: Option<f64>,
-    /// The metric of one that verified and was given up early.
+    /// The metric of a trial that verified and was given up early.
     pub stopped: Option<f64>,
     /// A name of [`mneme_core::result::ReplayStatus`].
     pub status: String,
-    /// What went wrong, or "".
+    /// The error, or "".
     pub error: String,
-    /// The point of the space, or the configuration where the line has none; without structure: `block.x`, not `block`.
+    /// The point of the space, or the configuration if the line has no point, flattened: `block.x`, not `block`.
     pub choice: BTreeMap<String, Value>,
-    /// All of the line.
+    /// The whole line.
     pub line: Value,
 }
 
@@ -64,7 +62,7 @@ pub enum ArchiveError {
     Trials { path: PathBuf, source: std::io::Error },
     #[error("{} cannot be read: {source}", path.display())]
     Unread { path: PathBuf, source: std::io::Error },
-    #[error("{} holds no trials yet", path.display())]
+    #[error("{} has no trials yet", path.display())]
     Empty { path: PathBuf },
 }
 
@@ -77,7 +75,7 @@ impl ArchiveError {
     }
 }
 
-/// Whether there is no such file; what is there and cannot be read is no gap.
+/// Whether the file does not exist. A file that exists but cannot be read is not a gap.
 fn is_missing(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
@@ -85,8 +83,7 @@ fn is_missing(error: &std::io::Error) -> bool {
 impl Archive {
     /// Reads a results folder.
     ///
-    /// # Errors
-    /// It holds no session's results, or one of its files cannot be read.
+    /// # Errors The folder has no session's results, or one of its files cannot be read.
     pub fn read(folder: &Path) -> Result<Self, ArchiveError> {
         let path = folder.join("trials.jsonl");
         let file = |name: &str| {
@@ -122,7 +119,7 @@ impl Archive {
                 _ => archive.torn += 1,
             }
         }
-        // A session whose baseline failed has none, and still something to tell.
+        // A session whose baseline failed has no trials, but its summary says why.
         if archive.trials.is_empty() && archive.summary.is_null() {
             return Err(ArchiveError::Empty { path });
         }
@@ -130,7 +127,7 @@ impl Archive {
         Ok(archive)
     }
 
-    /// Adds a trial; the last line of a number counts.
+    /// Adds a trial. The last line with a number counts.
     fn add(&mut self, mut line: Value) {
         let number = line["trial"].as_u64().unwrap_or(self.trials.len() as u64);
         if let Some(reason) = self.summary["refuted"].get(number.to_string()) {
@@ -148,14 +145,14 @@ impl Archive {
         }
     }
 
-    /// The kernel's name, mangled.
+    /// The kernel's mangled name.
     pub fn kernel(&self) -> Option<&str> {
         let of_baseline = self.baseline["kernel"].as_str().filter(|name| !name.is_empty());
         of_baseline.or_else(|| self.tuned_kernels.as_object()?.keys().next().map(String::as_str))
     }
 
-    /// Keys whose values differ between trials. A key whose value follows from that of `block` (the grid, most often)
-    /// is not one that anybody chose.
+    /// Keys whose values differ between trials. Leaves out keys that follow from `block`, usually the grid, because the
+    /// sampler did not choose them.
     fn varying(&self) -> Vec<String> {
         let mut seen: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
         for (key, value) in self.trials.iter().flat_map(|trial| &trial.choice) {
@@ -186,7 +183,7 @@ impl ArchivedTrial {
         let verified = result["verified"] == true;
         let status = match result["status"].as_str() {
             Some(status) => status.to_owned(),
-            // The existing Mneme's results have none.
+            // The existing Mneme writes no status.
             None if verified => "verified".to_owned(),
             None if result["executed"] == true => "failed_verification".to_owned(),
             None => "runtime_error".to_owned(),
@@ -210,7 +207,7 @@ impl ArchivedTrial {
     }
 }
 
-/// A trial that the session refuted after it had written it down.
+/// Marks a trial that the session refuted after it had written the line.
 fn refute(line: &mut Value, reason: &Value, status: ReplayStatus) {
     for measured in ["metric", "speedup", "objectives"] {
         if let Some(value) = line.get_mut(measured) {
@@ -223,7 +220,7 @@ fn refute(line: &mut Value, reason: &Value, status: ReplayStatus) {
     }
 }
 
-/// Why a result is none: for a failed verification how much differs, for anything else all that was said.
+/// Why a result did not verify: the difference for a failed verification, otherwise the full error.
 fn reason(result: &Value) -> String {
     let Ok(result) = serde_json::from_value::<ReplayResult>(result.clone()) else {
         return "no reason was given".into();
@@ -231,12 +228,12 @@ fn reason(result: &Value) -> String {
     if result.mismatch.is_some() { failure::in_short(&result) } else { failure::in_full(&result) }
 }
 
-/// The text of a setting that may be one or several.
+/// The text of a setting that is a text or a list of texts.
 pub fn one(value: &Value) -> Option<&str> {
     value.as_str().or_else(|| value.get(0)?.as_str())
 }
 
-/// An object without objects in it: keys joined by dots. Lists become their elements joined by commas.
+/// Flattens an object: joins keys by dots, and the elements of lists by commas.
 pub fn flat(value: &Value) -> BTreeMap<String, Value> {
     fn add(prefix: &str, map: &Map<String, Value>, into: &mut BTreeMap<String, Value>) {
         for (key, value) in map {
@@ -259,7 +256,7 @@ pub fn flat(value: &Value) -> BTreeMap<String, Value> {
     into
 }
 
-/// A value as people write it: a string without quotes.
+/// A value without quotes.
 pub fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
@@ -269,7 +266,7 @@ pub mod tests {
     use super::*;
     use serde_json::json;
 
-    /// A folder as a session leaves it, whose trials are `number` configurations made up by a rule.
+    /// A results folder with `number` trials, made up by a rule.
     pub fn folder(trials: u64) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, value: &Value| std::fs::write(folder.path().join(name), value.to_string()).unwrap();
@@ -348,7 +345,7 @@ pub mod tests {
         let path = folder.path().join("trials.jsonl");
         std::fs::write(&path, "").unwrap();
         assert!(matches!(Archive::read(folder.path()), Err(ArchiveError::Empty { .. })));
-        // A line of the existing Mneme's, one with a point, and half of a third.
+        // A line of the existing Mneme's, a line with a point, and half of a third line.
         let whole = "{\"config\": {\"passes\": \"a\"}, \"metric\": 3, \"result\": {\"verified\": true}}\n\n\
                      {\"trial\": 9, \"params\": {\"order\": [\"b\", 1]}, \"config\": {\"passes\": \"a\"}, \"result\": {\"executed\": true}}\n{\"trial\": 1";
         std::fs::write(&path, whole).unwrap();

@@ -1,10 +1,10 @@
-//! Results that sessions share: what was measured once is not measured again.
+//! The result cache, which lets sessions share measurements.
 //!
-//! A file of JSON lines, appended to by any number of sessions at once; or a folder, in which each session appends to a
-//! file of its own and reads those of the others, because several machines cannot append to one file on every file
-//! system. What others write while a session runs is seen before its next candidate. A result stands for another one
-//! where recording ([`crate::measured`]), instance, configuration, number of runs, device, driver, assembler,
-//! tolerances and the version of the replayer are the same. Of two the later one counts.
+//! A cache is a file of JSON lines, to which any number of sessions append at once, or a folder, in which each session
+//! appends to one file and reads the others', because several machines cannot append to one file on every file system.
+//! A session sees others' results before its next candidate. It reuses a result if recording ([`crate::measured`]),
+//! instance, configuration, number of runs, device, driver, assembler, tolerances and the replayer's version are the
+//! same. Of two results, the later one counts.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -34,32 +34,33 @@ impl CacheError {
     }
 }
 
-/// What every key begins with. Keys of 1 did not tell recordings apart; results of 2 do not say what they show.
+/// The first characters of every key. Keys of format 1 did not tell recordings apart; results of format 2 lack
+/// evidence.
 const FORMAT: &str = "3|";
 
-/// Where results are kept, and for whom.
+/// The place of a session's results, and the conditions for sharing them.
 #[derive(Clone, Debug)]
 pub struct CachePlan {
     pub path: PathBuf,
-    /// Kernel, tolerances and whatever else two sessions must have in common, beside the device.
+    /// Kernel, tolerances and all else that two sessions must have in common, besides the device.
     pub conditions: serde_json::Value,
 }
 
-/// Results of equal sessions, before and at the same time.
+/// Results of sessions with equal conditions, including those that run now.
 #[derive(Debug)]
 pub struct ResultCache {
-    /// The file, or the folder.
+    /// The file or folder.
     place: PathBuf,
-    /// What this session appends to.
+    /// The file to which this session appends.
     file: File,
-    /// Bytes that were read of each file.
+    /// Bytes read of each file.
     read: HashMap<PathBuf, u64>,
-    /// What every key begins with.
+    /// The prefix of every key.
     conditions: String,
-    /// The whole versions of LLVM that configurations may name.
+    /// The full versions of LLVM that configurations may name.
     compilers: Vec<String>,
     known: HashMap<String, ReplayResult>,
-    /// Results of before [`FORMAT`].
+    /// Number of results in earlier formats.
     outdated: usize,
 }
 
@@ -71,14 +72,13 @@ struct Line {
 
 impl ResultCache {
     /// Opens or creates the file, or a file in the folder. `conditions` is all that two sessions must have in common to
-    /// share a result, beside the releases of LLVM that configurations name: of `compilers`, the whole versions.
+    /// share a result, except the LLVM release that a configuration names, which is one of `compilers`.
     ///
-    /// # Errors
-    /// What is there cannot be read, or the file not written. A line that is damaged does not count.
+    /// # Errors The cache cannot be read or written. Damaged lines are skipped.
     pub fn open(place: &Path, conditions: String, compilers: Vec<String>) -> Result<Self, CacheError> {
         let failed = |source| CacheError { path: place.into(), source };
         let own = if place.is_dir() || place.as_os_str().as_encoded_bytes().ends_with(b"/") {
-            // Numbers of processes are no names where several machines share a folder.
+            // Process numbers are not unique if several machines share a folder.
             place.join(format!("{:016x}.jsonl", RandomState::new().hash_one(0)))
         } else {
             place.to_path_buf()
@@ -90,16 +90,14 @@ impl ResultCache {
         let mut file = private::append(&own).map_err(failed)?;
         trust::check(&own).map_err(failed)?;
         if !begins_as_a_cache(&mut file).map_err(failed)? {
-            return Err(failed(std::io::Error::other(
-                "it is a file of another kind; name one that is there for this alone, or a new one",
-            )));
+            return Err(failed(std::io::Error::other("it is not a cache file; name a cache file, or a new file")));
         }
         let mut last = [b'\n'];
         if file.metadata().map_err(failed)?.len() > 0 {
             file.seek(SeekFrom::End(-1)).and_then(|_| file.read_exact(&mut last)).map_err(failed)?;
         }
         if last != *b"\n" {
-            // What a session left that was killed here; its line must not swallow the next.
+            // Ends a line that a killed session left, so that the next line stays readable.
             file.write_all(b"\n").map_err(failed)?;
         }
         let conditions = format!("{FORMAT}{conditions}");
@@ -116,22 +114,22 @@ impl ResultCache {
         Ok(cache)
     }
 
-    /// Results that were remembered without saying of which recording, and so are none.
+    /// Number of results in earlier formats, which lack their recording or evidence and are not used.
     pub fn outdated(&self) -> usize {
         self.outdated
     }
 
-    /// A result that is known here or has been written by another session meanwhile.
+    /// A result that is known, or that another session has written meanwhile.
     pub fn get(&mut self, instance: &str, configuration: &Configuration) -> Option<&ReplayResult> {
         let key = self.key(instance, configuration);
         if !self.known.contains_key(&key) {
-            // Without the others' results there is more to do, and nothing wrong.
+            // If others' results cannot be read, this session just measures more.
             let _ = self.read_on();
         }
         self.known.get(&key)
     }
 
-    /// Reads what was written since the last time.
+    /// Reads new lines of all files.
     fn read_on(&mut self) -> std::io::Result<()> {
         let files = if self.place.is_dir() {
             let entries =
@@ -141,7 +139,7 @@ impl ResultCache {
             vec![self.place.clone()]
         };
         for path in files {
-            // What a stranger has put into a shared folder is no result.
+            // Skips files of strangers in a shared folder.
             let mut file = match trust::open(&path) {
                 Err(error) if trust::is_refusal(&error) => continue,
                 file => file?,
@@ -153,7 +151,7 @@ impl ResultCache {
             let mut text = Vec::new();
             file.seek(SeekFrom::Start(*read))?;
             file.read_to_end(&mut text)?;
-            // The rest of a line may be on its way.
+            // The rest of the last line may still be on its way.
             text.truncate(text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1));
             *read += text.len() as u64;
             for line in text.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice::<Line>(line).ok()) {
@@ -166,8 +164,8 @@ impl ResultCache {
         Ok(())
     }
 
-    /// Whether a result would be the same another time, but for the noise of its times. A builder that is not installed
-    /// may be then.
+    /// Whether a result would be the same another time, apart from noise. A result that depends on the current
+    /// installation would not: a missing builder may be installed later.
     pub fn lasts(result: &ReplayResult) -> bool {
         let is_given_up = result.verified && !result.exec_time.is_empty() && result.measured().is_empty();
         let is_of_now = matches!(
@@ -177,8 +175,7 @@ impl ResultCache {
         !is_given_up && !is_of_now
     }
 
-    /// # Errors
-    /// The file cannot be written.
+    /// # Errors The file cannot be written.
     pub fn add(
         &mut self,
         instance: &str,
@@ -194,13 +191,13 @@ impl ResultCache {
     }
 
     fn key(&self, instance: &str, configuration: &Configuration) -> String {
-        // Releases of one version of LLVM make different code, too.
+        // Two releases of one LLVM version make different code.
         let compiler = configuration.llvm.and_then(|llvm| compiler(&self.compilers, llvm)).unwrap_or_default();
         format!("{}|{instance}|{}|{compiler}", self.conditions, configuration.hash())
     }
 }
 
-/// Whether a file is empty, or begins as a line of a cache does: what is another program's is not appended to.
+/// Whether a file is empty or begins like a cache. The cache does not append to other programs' files.
 fn begins_as_a_cache(file: &mut File) -> std::io::Result<bool> {
     const START: &[u8] = b"{\"key\":";
     let mut start = Vec::new();

@@ -1,12 +1,13 @@
-//! Confirmation: finalists and baseline measured again, in alternating order.
+//! Confirmation: measures finalists and baseline again, in alternating order.
 //!
-//! The fastest of many noisy measurements is fast by luck as well. So the finalists are measured anew, each round all
-//! of them and the baseline once, in an order that is drawn anew: what drifts (clocks, temperature) drifts for all, and
-//! what one leaves behind (caches, heat) meets each of the others as often. The speedup of a round is the ratio of
-//! medians; the logarithms of a finalist's rounds have a mean with Student's interval, which is no narrower than the
-//! clock's step allows. The confidence is for all statements together: the error that is allowed is shared out between
-//! finalists and looks at the data (Bonferroni), so that neither looking often nor having many finalists makes winners.
-//! Whoever does not verify in a single round is out, however fast.
+//! The fastest of many noisy measurements also had luck, so finalists are measured again. Each round measures all of
+//! them and the baseline once, in a random order. Drift (clocks, temperature) then affects all alike, and effects on
+//! the next configuration (caches, heat) meet each of the others equally often.
+//!
+//! The speedup of a round is the ratio of medians. The logarithms of a finalist's speedups have a mean with Student's
+//! interval, which is at least as wide as the clock's step requires. The confidence holds for all statements together:
+//! the allowed error is divided among finalists and looks at the data (Bonferroni), so neither frequent looks nor many
+//! finalists produce false winners. A finalist that fails verification in any round is out.
 
 use mneme_core::configuration::Configuration;
 use mneme_core::text::ratio;
@@ -18,16 +19,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::statistics::{self, Interval};
 
-/// How long to look.
+/// When to look at the data, and when to stop.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RoundSettings {
-    /// Probability that every interval holds the truth.
+    /// Probability that every interval contains the true value.
     pub confidence: f64,
-    /// Numbers of rounds after which the data are looked at, ascending; the last one ends the comparison.
+    /// Numbers of rounds after which to look at the data, ascending. The last one ends the comparison.
     pub looks: Vec<usize>,
-    /// When no further round begins, whatever is decided by then.
+    /// Time after which no further round begins, even without a decision.
     pub end: Option<std::time::Instant>,
-    /// Of the order within rounds.
+    /// Seed for the order within rounds.
     pub seed: u64,
 }
 
@@ -37,39 +38,39 @@ impl Default for RoundSettings {
     }
 }
 
-/// What became of a finalist.
+/// The result for a finalist.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finalist {
-    /// Its place in the list that was given.
+    /// Its index in the list of finalists.
     #[serde(skip)]
     pub place: usize,
-    /// Its trial in the session; whoever gave the list fills it in.
+    /// Its trial in the session, filled in by the caller.
     pub trial: u64,
-    /// Baseline's time over its own; `None` where there were not two rounds to compare, or it failed.
+    /// The baseline's time divided by its own; `None` if it failed, or with fewer than two rounds to compare.
     pub speedup: Option<Interval>,
     /// Geometric mean of its rounds, ns.
     #[serde(default)]
     pub time: Option<f64>,
-    /// Rounds that it took part in.
+    /// Number of its rounds.
     pub rounds: usize,
-    /// Its first runs in freshly loaded modules take longer than later ones, and the baseline's do not: code that keeps
-    /// results from one launch to the next looks so.
+    /// Set if its first runs in freshly loaded modules take longer than later ones, unlike the baseline's. Code that
+    /// reuses results of earlier launches looks like this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_run_gap: Option<FirstRunGap>,
     #[serde(rename = "fate")]
     pub outcome: FinalistOutcome,
 }
 
-/// By how much a finalist's first runs are slower.
+/// The slowdown of a finalist's first runs.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FirstRunGap {
-    /// Time of a first run over the median of later ones.
+    /// Time of a first run divided by the median of later ones.
     pub ratio: f64,
-    /// The same of the baseline.
+    /// The same ratio for the baseline.
     pub baseline: f64,
 }
 
-/// An interval whose ends are further apart than this factor says nothing.
+/// If the ends of an interval are further apart than this factor, the result is inconclusive.
 const TELLING: f64 = 10.0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -78,9 +79,9 @@ pub enum FinalistOutcome {
     // Best first: the order is that of the ranking.
     /// Its interval is above 1.
     Faster,
-    /// Its interval holds 1.
+    /// Its interval contains 1.
     Undecided,
-    /// Another finalist's interval is above its own, which is not below 1; it may not have been measured to the end.
+    /// Its interval is not below 1, but another finalist's is above it. Its measurement may have ended early.
     Outrun,
     /// Its interval is below 1.
     Slower,
@@ -88,7 +89,7 @@ pub enum FinalistOutcome {
     Failed,
 }
 
-/// The outcome.
+/// The outcome of a confirmation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Confirmation {
     pub confidence: f64,
@@ -96,22 +97,22 @@ pub struct Confirmation {
     /// The device of all rounds, as in results.
     #[serde(default)]
     pub gpu_id: Option<i32>,
-    /// Geometric mean of the baseline's rounds, ns: over a finalist's time it is the finalist's speedup.
+    /// Geometric mean of the baseline's rounds, ns. Divided by a finalist's time it gives the finalist's speedup.
     pub baseline: Option<f64>,
     /// Rounds in which the baseline itself did not verify.
     #[serde(default)]
     pub baseline_failures: usize,
-    /// The best finalist's place, where it is faster than the baseline.
+    /// The best finalist's index, if it is faster than the baseline.
     #[serde(skip)]
     pub winner: Option<usize>,
-    /// Whether there is one.
+    /// Whether there is a winner.
     pub significant: bool,
     /// Best first.
     pub finalists: Vec<Finalist>,
 }
 
 impl Confirmation {
-    /// A finalist turned out not to verify after all: it comes last and wins nothing, and beats nobody any more.
+    /// Rejects a finalist that failed a later verification: it comes last, cannot win, and no longer outruns others.
     pub fn reject(&mut self, trial: u64) {
         for rejected in self.finalists.iter_mut().filter(|finalist| finalist.trial == trial) {
             (rejected.speedup, rejected.time, rejected.outcome) = (None, None, FinalistOutcome::Failed);
@@ -119,13 +120,13 @@ impl Confirmation {
         self.settle();
     }
 
-    /// The finalist that is a trial, if there is one.
+    /// The finalist of a trial, if any.
     pub fn finalist(&self, trial: u64) -> Option<&Finalist> {
         self.finalists.iter().find(|finalist| finalist.trial == trial)
     }
 
-    /// Says by the intervals what became of each finalist that did not fail, and puts the best first: by outcome, then
-    /// what does not seem slower, then by what each is at least worth.
+    /// Sets the outcomes of all finalists that did not fail, from their intervals, and sorts them best first: by
+    /// outcome, then those that do not seem slower, then by the low end of the interval.
     fn settle(&mut self) {
         let low = |finalist: &Finalist| finalist.speedup.map_or(f64::NEG_INFINITY, |speedup| speedup.low);
         let standing = self.finalists.iter().filter(|finalist| finalist.outcome != FinalistOutcome::Failed);
@@ -166,7 +167,8 @@ impl Confirmation {
             format!("{percent} % interval {}x to {}x, {measured}", ratio(speedup.low), ratio(speedup.high))
         };
         let Some(first) = self.finalists.first() else {
-            return "no configuration was faster than the baseline: every candidate has its code and launch".into();
+            return "no configuration was faster than the baseline: every candidate has the baseline's code and launch"
+                .into();
         };
         match &first.speedup {
             Some(speedup) if first.outcome == FinalistOutcome::Faster => {
@@ -179,7 +181,7 @@ impl Confirmation {
                     interval(speedup)
                 )
             }
-            // Two rounds or three may give an interval that holds everything.
+            // After two or three rounds an interval may contain almost everything.
             Some(speedup) if speedup.high < TELLING * speedup.low => {
                 format!(
                     "no configuration was faster than the baseline (best: {}x, {})",
@@ -190,16 +192,15 @@ impl Confirmation {
             _ if first.outcome == FinalistOutcome::Failed => {
                 "no configuration was faster than the baseline: no candidate verified again".into()
             }
-            _ => format!("inconclusive after {measured}; --confirm-time SECONDS allows more"),
+            _ => format!("inconclusive after {measured}; to allow more rounds, raise --confirm-time"),
         }
     }
 }
 
-/// Compares finalists with the baseline. `measure` runs configurations one after the other in the given order, each
-/// anew, and gives their times, ns; `None` where one did not verify.
+/// Compares finalists with the baseline. `measure` runs configurations in the given order, each freshly loaded, and
+/// returns their times in ns, or `None` for one that did not verify.
 ///
-/// # Errors
-/// Those of `measure`.
+/// # Errors Those of `measure`.
 pub fn confirm<E>(
     baseline: &Configuration,
     finalists: &[Configuration],
@@ -234,12 +235,12 @@ pub fn confirm<E>(
             match (place, time, base) {
                 (Some(place), None, _) => races[*place].state = State::Failed,
                 (Some(place), Some(time), Some(base)) => races[*place].rounds.push((base, *time)),
-                // A baseline that fails once tells nothing about the others' round.
+                // If the baseline fails in one round, that round says nothing about the finalists.
                 (Some(_), Some(_), None) | (None, ..) => {}
             }
         }
         if order.iter().flatten().any(|place| races[*place].state == State::Failed) {
-            // Who was beaten by a candidate that fails was beaten by nobody.
+            // Finalists that were outrun by a candidate that fails are back in the race.
             races.iter_mut().filter(|race| race.state == State::Outrun).for_each(|race| race.state = State::Running);
         }
         if settings.looks.contains(&rounds) {
@@ -283,10 +284,10 @@ pub fn confirm<E>(
     Ok(confirmation)
 }
 
-/// A finalist while the rounds go on.
+/// A finalist during the rounds.
 #[derive(Clone, Debug, Default)]
 struct Race {
-    /// Times of the baseline and its own, ns, by round.
+    /// Times of the baseline and the finalist by round, ns.
     rounds: Vec<(f64, f64)>,
     state: State,
 }
@@ -295,19 +296,19 @@ struct Race {
 enum State {
     #[default]
     Running,
-    /// It is measured no further while the one that beats it stands.
+    /// It is not measured as long as the finalist that outran it stands.
     Outrun,
     Failed,
 }
 
 impl Race {
-    /// The mean of its own times, ns.
+    /// The mean of its times, ns.
     fn time(&self) -> Option<f64> {
         geometric_mean(&self.rounds.iter().map(|(_, time)| *time).collect::<Vec<_>>())
     }
 
-    /// Of the speedup's logarithm. `step` is what all times are multiples of, ns: a clock tells no time better than to
-    /// half of that, even where it says the same each time.
+    /// The interval of the speedup's logarithm. All times are multiples of `step` ns: a clock is accurate to half of
+    /// its step at best, even if it shows the same time in each run.
     fn interval(&self, step: u64, confidence: f64) -> Option<Interval> {
         let ratios: Vec<f64> = self.rounds.iter().map(|(base, time)| (base / time).ln()).collect();
         let interval = statistics::mean(&ratios, confidence)?;
@@ -316,7 +317,7 @@ impl Race {
     }
 }
 
-/// Speedups are means of logarithms, and so are the times that are told with them: to a picosecond. `None` of nothing.
+/// The geometric mean to a picosecond, to go with speedups, which are means of logarithms. `None` without times.
 fn geometric_mean(times: &[f64]) -> Option<f64> {
     let sum: f64 = times.iter().map(|time| time.ln()).sum();
     (!times.is_empty()).then(|| ((sum / times.len() as f64).exp() * 1e3).round() / 1e3)
@@ -329,7 +330,7 @@ fn greatest_common_divisor(mut one: u64, mut other: u64) -> u64 {
     one
 }
 
-/// `None` where there are no times, or one of 0: a clock that stood still.
+/// `None` without times, or if one is 0 because the clock stood still.
 fn median(times: &[u64]) -> Option<f64> {
     if times.contains(&0) {
         return None;
@@ -351,8 +352,8 @@ mod tests {
         Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(x, 1, 1), 0)
     }
 
-    /// Runs blocks of `x` threads for about 10000 + 100 `x` ns, with noise of about `noise`, on a device that becomes
-    /// slower as it goes. Blocks of 999 threads fail.
+    /// Runs blocks of `x` threads for about 10000 + 100 `x` ns, with noise of about `noise`, on a device that slows
+    /// down over time. Blocks of 999 threads fail.
     fn against(blocks: &[u32], noise: f64, seed: u64) -> Confirmation {
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
         let mut drift = 1.0;
@@ -427,20 +428,20 @@ mod tests {
         assert!(!nothing.significant && nothing.finalists.is_empty());
     }
 
-    /// What a configuration of these simulations takes, ns, and by how much its runs and its rounds vary.
+    /// The time of a simulated configuration in ns, and how much its runs and rounds vary.
     #[derive(Clone, Copy)]
     struct Model {
         time: f64,
         noise: f64,
-        /// Shared by the runs of a round: what one launch meets, all of that round meet.
+        /// Shared by the runs of a round: whatever affects one launch affects all launches of that round.
         of_round: f64,
-        /// Whoever is measured next takes this many times as long.
+        /// Factor on the time of the configuration measured next.
         leaves: f64,
     }
 
     const EVEN: Model = Model { time: 10_000.0, noise: 0.02, of_round: 0.0, leaves: 1.0 };
 
-    /// A session's rounds of the baseline (first) and finalists that behave like this.
+    /// Simulates rounds of the baseline (first) and finalists with these models.
     fn session(models: &[Model], seed: u64) -> Confirmation {
         let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
         let configurations: Vec<Configuration> = (0..models.len()).map(|place| block(place as u32)).collect();
@@ -461,7 +462,7 @@ mod tests {
 
     #[test]
     fn who_is_proven_faster_wins_over_who_may_be() {
-        // One is 5 % faster whenever it is measured, the other as much faster on average and never the same.
+        // One finalist is always 5 % faster; the other is about as much faster on average, but varies widely.
         let steady = Model { time: 9_500.0, ..EVEN };
         let wild = Model { time: 9_450.0, of_round: 0.6, ..EVEN };
         let lost = (0..200).filter(|seed| {
@@ -480,15 +481,15 @@ mod tests {
 
     #[test]
     fn what_one_leaves_behind_makes_no_winners() {
-        // All the same, but whoever comes after the last of them is slow: always the baseline, where each has one
-        // predecessor.
+        // All are equally fast, but the last one slows down its successor. In a fixed order that would always be the
+        // baseline.
         let models = [EVEN, EVEN, EVEN, Model { leaves: 1.05, ..EVEN }];
         let wrong = (0..200).filter(|seed| session(&models, *seed).winner.is_some_and(|winner| winner < 2)).count();
         assert!(wrong <= 10, "{wrong} of 200");
     }
 
-    /// Two finalists twice and 1.1 times as fast as the baseline, of which the first one verifies for so many rounds,
-    /// and one that varies too much for anything to be decided early.
+    /// Two finalists that are twice and 1.1 times as fast as the baseline, the first of which verifies for this many
+    /// rounds, and a third that varies too much for an early decision.
     fn with_one_that_verifies(rounds: u32) -> Confirmation {
         let (mut rng, mut seen) = (rand_chacha::ChaCha8Rng::seed_from_u64(5), 0);
         let finalists = [block(2), block(3), block(4)];
@@ -523,7 +524,7 @@ mod tests {
                 && found.sentence().starts_with("confirmed: 1.1"),
             "{found:?}"
         );
-        // In the middle of the rounds, after it has beaten the other: that one is measured again.
+        // It fails after it has outrun the other, which is then measured again.
         let found = with_one_that_verifies(10);
         assert!(
             (of(&found, 0).outcome, of(&found, 0).speedup) == (FinalistOutcome::Failed, None)
@@ -535,8 +536,8 @@ mod tests {
 
     #[test]
     fn a_clock_tells_nothing_below_its_step() {
-        // 2 to 4 % apart, by a clock whose steps are 1 % of that: told. The same by one whose steps are as long as the
-        // difference: not.
+        // Speedups of 2 to 4 % are found with a clock step of 1 % of that, but not with a step as long as the
+        // difference.
         let by = |step: u64| {
             let times = |configuration: &&Configuration| {
                 Some(vec![if configuration.block.x == 1 { 4_096 } else { 4_096 - 64 } / step * step; 3])
@@ -546,7 +547,7 @@ mod tests {
             confirm(&block(1), &[block(2)], &RoundSettings::default(), |order| {
                 round += 1;
                 let mut all: Vec<_> = order.iter().map(times).collect();
-                // One run of the first round shows the step.
+                // One run of the first round reveals the clock's step.
                 if let (1, Some(Some(first))) = (round, all.first_mut()) {
                     first[0] = jitter;
                 }

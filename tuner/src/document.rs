@@ -1,4 +1,4 @@
-//! Files that people write: JSON, or YAML, of which JSON is nearly a part.
+//! Reads and writes files for people, in JSON or YAML.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ pub enum DocumentError {
     #[error("{path} cannot be written: {source}", path = path.display())]
     Write { path: PathBuf, source: std::io::Error },
     /// `problem` names line and column.
-    #[error("{path} cannot be understood: {problem}", path = path.display())]
+    #[error("{path} has a syntax error: {problem}", path = path.display())]
     Syntax { path: PathBuf, problem: String },
 }
 
@@ -28,7 +28,7 @@ impl DocumentError {
     }
 }
 
-/// Reads a file: JSON where its name ends in `.json`, else YAML.
+/// Reads a file: JSON if its name ends in `.json`, otherwise YAML.
 pub fn read(path: &Path) -> Result<Value, DocumentError> {
     let text = trust::read_text(path).map_err(|source| DocumentError::Read { path: path.into(), source })?;
     let parsed = if is_json(path) {
@@ -39,7 +39,7 @@ pub fn read(path: &Path) -> Result<Value, DocumentError> {
     parsed.map_err(|problem| DocumentError::Syntax { path: path.into(), problem })
 }
 
-/// Writes a file: YAML where its name ends in `.yml` or `.yaml`, else JSON.
+/// Writes a file: YAML if its name ends in `.yml` or `.yaml`, otherwise JSON.
 pub fn write(path: &Path, value: &impl serde::Serialize) -> Result<(), DocumentError> {
     let yaml = path.extension().is_some_and(|extension| extension == "yml" || extension == "yaml");
     let text = if yaml {

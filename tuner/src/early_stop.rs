@@ -1,14 +1,14 @@
-//! Early stopping: rules that say after a candidate's first runs whether the others are worth it.
+//! Early stopping: rules that give up a candidate after its first runs.
 
 use crate::space::Point;
 
-/// Says of candidates after a few runs whether the others are worth it.
+/// A rule that decides after a few runs whether a candidate deserves the others.
 pub trait EarlyStop {
-    /// Whether a candidate that took `metric` ns, as the session's metric has it, is hopeless.
+    /// Whether a candidate with this metric in ns is hopeless.
     fn hopeless(&mut self, point: &Point, metric: f64) -> bool;
 }
 
-/// Gives up candidates whose first run took longer than the fastest first run so far, multiplied by a factor.
+/// Gives up candidates whose first run took longer than the fastest first run so far, times a factor.
 #[derive(Debug)]
 pub struct Racing {
     factor: f64,
@@ -17,7 +17,7 @@ pub struct Racing {
 }
 
 impl Racing {
-    /// `factor` is above 1; so much has to be more than noise.
+    /// `factor` is above 1, by more than the noise of times.
     pub fn new(factor: f64) -> Self {
         Self { factor, fastest: f64::INFINITY }
     }

@@ -1,9 +1,9 @@
-//! Replays candidates on every instance that is tuned for, and outlives the servers that do it.
+//! Replays candidates on every instance that is tuned for, and replaces servers that die.
 //!
-//! Each instance has a server of its own, with its memory resident on the devices. One of them works at a time, so that
-//! none disturbs the times of another: a batch of candidates goes through the first instance, and those of them that
-//! verify go on to the next. When a server dies, what it had in flight is tried again one at a time, so that exactly
-//! the candidate that kills it is counted as failed.
+//! Each instance has a server, with its memory resident on the devices. Only one server works at a time, so they do not
+//! disturb each other's times: a batch of candidates goes through the first instance, and those that verify move to the
+//! next. If a server dies, the candidates in flight are tried again one at a time, so exactly the candidate that kills
+//! it counts as failed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -15,18 +15,18 @@ use crate::interrupt;
 use crate::server::{Runs, Server, ServerCommand, ServerError, ServerGreeting};
 use crate::simulate::Simulation;
 
-/// Servers that may end in a row without settling a single configuration.
+/// Servers that may die in a row without settling a configuration.
 const RESTARTS: u32 = 3;
 
-/// Names what [`Evaluator::run`] runs, which is no trial; those are counted from 0.
+/// The identifier of [`Evaluator::run`], which is not a trial. Trials count from 0.
 const ALONE: u64 = u64::MAX - 1;
 
-/// What an evaluation came to.
+/// The results of an evaluation.
 #[derive(Debug)]
 pub struct Evaluated {
-    /// As it was submitted.
+    /// The identifier from [`Evaluator::submit`].
     pub id: u64,
-    /// By instance, in their order; instances after one that did not verify have none.
+    /// Results in the order of instances, up to the first that did not verify.
     pub results: Vec<ReplayResult>,
 }
 
@@ -34,13 +34,13 @@ pub struct Evaluated {
 #[derive(Debug)]
 pub struct Evaluator {
     lanes: Vec<Lane>,
-    /// Answers in place of all lanes.
+    /// Answers instead of the lanes.
     simulation: Option<(Simulation, ServerGreeting)>,
     /// The lane at work.
     active: usize,
-    /// Results of what is under way in lanes after the first.
+    /// Results so far of evaluations that have not ended.
     partial: BTreeMap<u64, Pending>,
-    /// What went wrong with servers, for the log.
+    /// Failures of servers, for the log.
     incidents: Vec<String>,
 }
 
@@ -51,14 +51,14 @@ struct Pending {
     results: Vec<ReplayResult>,
 }
 
-/// One instance.
+/// The server of one instance, with its queue.
 #[derive(Debug)]
 struct Lane {
     command: ServerCommand,
     server: Server,
     waiting: VecDeque<u64>,
     in_flight: BTreeSet<u64>,
-    /// Candidates that may have killed a server: they are tried one at a time.
+    /// Number of candidates that may have killed a server, which are tried one at a time.
     suspects: usize,
     deaths: u32,
 }
@@ -66,8 +66,7 @@ struct Lane {
 impl Evaluator {
     /// Starts a server for each instance.
     ///
-    /// # Errors
-    /// A server that cannot work: its recording, its device.
+    /// # Errors A server cannot work, because of its recording or its device.
     pub fn start(commands: Vec<ServerCommand>) -> Result<Self, ServerError> {
         assert!(!commands.is_empty(), "there is an instance to evaluate");
         let start = |command: ServerCommand| {
@@ -78,7 +77,7 @@ impl Evaluator {
         Ok(Self { lanes, simulation: None, active: 0, partial: BTreeMap::new(), incidents: Vec::new() })
     }
 
-    /// An evaluator that replays nothing.
+    /// An evaluator that answers from recorded results.
     pub fn simulated(simulation: Simulation) -> Self {
         let (device, driver) = ("recorded results".into(), "none".into());
         let greeting = ServerGreeting {
@@ -107,25 +106,24 @@ impl Evaluator {
         self.simulation.is_some()
     }
 
-    /// What the first instance's server says of itself.
+    /// The greeting of the first instance's server.
     pub fn greeting(&self) -> &ServerGreeting {
         self.simulation.as_ref().map_or_else(|| self.lanes[0].server.greeting(), |(_, greeting)| greeting)
     }
 
-    /// Has the first instance's server examine the kernel and pipelines before a build. No replay may be under way.
+    /// Has the first instance's server examine the kernel and pipelines, before a build. No replay may be in flight.
     ///
-    /// # Errors
-    /// The server ends; or the session is interrupted.
+    /// # Errors The server ends, or the session is interrupted.
     pub fn examine(&mut self, passes: Vec<String>) -> Result<Examination, ServerError> {
         self.lanes.first_mut().map_or_else(|| Ok(Examination::default()), |lane| lane.server.examine(passes))
     }
 
-    /// Evaluations under way.
+    /// Number of evaluations in flight.
     pub fn outstanding(&self) -> usize {
         self.partial.len()
     }
 
-    /// Takes a candidate: its configuration for each instance. Replaying begins with [`wait`](Self::wait).
+    /// Adds a candidate, with its configuration for each instance. [`wait`](Self::wait) starts the replay.
     pub fn submit(&mut self, id: u64, configurations: Vec<Configuration>, runs: Runs) {
         assert!(
             self.simulation.is_some() || configurations.len() == self.lanes.len(),
@@ -138,10 +136,9 @@ impl Evaluator {
         }
     }
 
-    /// Submits what waits and waits for the next evaluation to end; `None` where nothing is under way.
+    /// Submits waiting candidates, and waits for the next evaluation to end; `None` if there are none.
     ///
-    /// # Errors
-    /// Servers end again and again, or cannot be started any more; or the session is interrupted.
+    /// # Errors Servers keep dying or cannot be started again, or the session is interrupted.
     pub fn wait(&mut self) -> Result<Option<Evaluated>, ServerError> {
         interrupt::check()?;
         if let Some((simulation, _)) = &self.simulation {
@@ -153,7 +150,7 @@ impl Evaluator {
         }
         while !self.partial.is_empty() {
             if self.lanes[self.active].in_flight.is_empty() {
-                // The furthest first: what is nearly done makes room for others.
+                // The last lane first, so that candidates that are nearly done make room for others.
                 self.active = self
                     .lanes
                     .iter()
@@ -167,17 +164,16 @@ impl Evaluator {
         Ok(None)
     }
 
-    /// Replays one configuration for each instance and waits for it; nothing else may be under way.
+    /// Replays one configuration for each instance and waits for the results. No other evaluation may be in flight.
     ///
-    /// # Errors
-    /// As [`wait`](Self::wait).
+    /// # Errors As [`wait`](Self::wait).
     pub fn run(&mut self, configurations: Vec<Configuration>, runs: Runs) -> Result<Vec<ReplayResult>, ServerError> {
         assert!(self.partial.is_empty(), "nothing else is under way");
         self.submit(ALONE, configurations, runs);
         Ok(self.wait()?.map_or_else(Vec::new, |evaluated| evaluated.results))
     }
 
-    /// What went wrong with servers since the last call, a sentence each.
+    /// Failures of servers since the last call, one sentence each.
     pub fn incidents(&mut self) -> Vec<String> {
         std::mem::take(&mut self.incidents)
     }
@@ -199,7 +195,7 @@ impl Evaluator {
     }
 
     fn recover(&mut self, error: ServerError) -> Result<Option<Evaluated>, ServerError> {
-        // What ends this session has ended its servers, too.
+        // An interrupt that ends this session has ended its servers, too.
         interrupt::check()?;
         let lane = &mut self.lanes[self.active];
         self.incidents.push(format!("{error}; in flight: {:?}", lane.in_flight));
@@ -220,7 +216,7 @@ impl Evaluator {
         Ok(killer.and_then(|id| self.settle(id, broken(&error))))
     }
 
-    /// Notes a result of the active lane; the evaluation, where that was its last.
+    /// Notes a result of the active lane. Returns the evaluation if it has ended.
     fn settle(&mut self, id: u64, result: ReplayResult) -> Option<Evaluated> {
         let pending = self.partial.get_mut(&id).expect("what has a result was submitted");
         let goes_on = result.verified && pending.results.len() + 1 < self.lanes.len();
@@ -246,7 +242,7 @@ impl Lane {
     }
 }
 
-/// The result of a configuration whose server ended.
+/// The result of a configuration whose server died.
 fn broken(error: &ServerError) -> ReplayResult {
     ReplayResult {
         failed: true,

@@ -1,6 +1,6 @@
-//! The live table on a terminal: how far a session is, the best so far, and what failed.
+//! The live table on a terminal: progress of the session, the best so far, and failures.
 //!
-//! A pipe and `--quiet` get nothing.
+//! It is not drawn into a pipe or with `--quiet`.
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal;
@@ -14,7 +14,7 @@ use mneme_core::text::shorten;
 /// Width of a candidate's label, characters.
 const LABEL_WIDTH: usize = 60;
 
-/// The table, redrawn a few times a second by whatever changes it.
+/// The table, redrawn by its changes, at most a few times a second.
 #[derive(Debug)]
 pub struct Live {
     table: MultiProgress,
@@ -27,7 +27,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// A table for `total` trials, where that many are known of; hidden where nobody would see it.
+    /// A table for `total` trials, if known. Hidden with `--quiet` or without a terminal.
     pub fn new(total: Option<u64>, quiet: bool) -> Self {
         let seen = !quiet && std::io::stderr().is_terminal();
         Self::on(if seen { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() }, total)
@@ -46,25 +46,25 @@ impl Live {
         Self { table, progress, best, failures, baseline: None, verified: 0, failed: BTreeMap::new() }
     }
 
-    /// How many trials there will be, where that turns out while they run.
+    /// Sets the number of trials once it is known.
     pub fn set_total(&self, total: u64) {
         self.progress.set_length(total);
     }
 
-    /// The baseline's metric, ns.
+    /// Shows the baseline's metric, ns.
     pub fn baseline(&mut self, metric: f64) {
         self.baseline = Some(metric);
         self.best.set_message(format!("none yet; the baseline takes {}", units::time(metric)));
     }
 
-    /// Trials that are done already: of an earlier session, or known from a cache.
+    /// Counts trials that are done already: those of an earlier session, or from a cache.
     pub fn skip(&self, trials: u64) {
         self.progress.inc(trials);
-        // They say nothing about the rate.
+        // They would distort the rate.
         self.progress.reset_eta();
     }
 
-    /// A trial has ended so.
+    /// Counts a trial by its status.
     pub fn trial(&mut self, status: ReplayStatus) {
         self.progress.inc(1);
         match status {
@@ -80,7 +80,7 @@ impl Live {
         self.failures.set_message(text);
     }
 
-    /// A new best: its metric, ns, and what it is called.
+    /// Shows a new best: its metric in ns and its label.
     pub fn best(&self, metric: f64, label: &str) {
         let speedup = self
             .baseline
@@ -92,7 +92,7 @@ impl Live {
         ));
     }
 
-    /// Does something that writes to the terminal, above the table.
+    /// Runs a function that writes to the terminal, above the table.
     pub fn above<T>(&self, write: impl FnOnce() -> T) -> T {
         self.table.suspend(write)
     }
@@ -102,12 +102,12 @@ impl Live {
         for bar in [&self.progress, &self.best, &self.failures] {
             bar.finish_and_clear();
         }
-        // A table of no rows is not an error even where the terminal is gone.
+        // Fails only if the terminal is gone.
         let _ = self.table.clear();
     }
 }
 
-/// A class of failure as people read it.
+/// A class of failure, for people.
 pub fn reading(status: ReplayStatus) -> &'static str {
     match status {
         ReplayStatus::Verified => "verified",
@@ -131,7 +131,7 @@ mod tests {
         Live::on(ProgressDrawTarget::term_like_with_hz(Box::new(terminal.clone()), 255), total)
     }
 
-    /// Redraws now, whatever was drawn a moment ago.
+    /// Redraws at once, despite the rate limit.
     fn screen(live: &Live, terminal: &InMemoryTerm) -> String {
         for bar in [&live.progress, &live.best, &live.failures] {
             bar.force_draw();

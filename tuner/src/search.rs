@@ -1,7 +1,8 @@
 //! A search: space, sampler and history, independent of a device.
 //!
-//! Points become configurations here. Points that stand for a configuration which was tried already (rounding,
-//! parameters without effect) share its outcome and are not candidates again; nor are points that the space rejects.
+//! The search grounds the sampler's points as configurations. Points of a configuration that was tried already (because
+//! of rounding or unused parameters) share its outcome. They do not become candidates again, and neither do points that
+//! the space rejects.
 
 use std::collections::HashMap;
 
@@ -11,13 +12,13 @@ use crate::interrupt;
 use crate::sampler::{Ahead, History, Sampler, TrialOutcome};
 use crate::space::{Point, SearchSpace};
 
-/// Points in a row that may bring nothing new before a search is given up.
+/// Number of consecutive points without a new candidate at which a search gives up.
 const FRUITLESS: usize = 20_000;
 
 /// A configuration to try.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
-    /// Counts candidates, from 0; names it in [`Search::tell`].
+    /// Number of the candidate, from 0, for [`Search::tell`].
     pub trial: u64,
     pub point: Point,
     pub configuration: Configuration,
@@ -25,13 +26,13 @@ pub struct Candidate {
     pub hash: String,
 }
 
-/// What to do next.
+/// The next step of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
     Try(Box<Candidate>),
-    /// Nothing before a candidate in flight has its outcome.
+    /// The sampler needs the outcome of a candidate in flight first.
     Wait,
-    /// Nothing was found before a signal came or the time was up.
+    /// A signal came, or the time was up, before a candidate was found.
     Interrupted,
     /// The search is over.
     End(End),
@@ -43,7 +44,7 @@ pub enum End {
     #[error("the sampler has nothing left to propose")]
     Exhausted,
     #[error(
-        "the last {FRUITLESS} points were rejected by the space's constraints or stand for configurations that were tried already"
+        "each of the last {FRUITLESS} points was rejected by the space's constraints or had a configuration that was tried already"
     )]
     Fruitless,
 }
@@ -53,11 +54,11 @@ pub struct Search {
     space: Box<dyn SearchSpace>,
     sampler: Box<dyn Sampler>,
     history: History,
-    /// Trial of each configuration, by hash.
+    /// Trials by configuration hash.
     trials: HashMap<String, u64>,
-    /// Where each trial's points are in the history; the first one is the candidate's.
+    /// Indices of each trial's points in the history. The first one is the candidate's.
     places: Vec<Vec<usize>>,
-    /// Points that were rejected, and points that stood for a known configuration.
+    /// Number of points that were rejected, and of points with a known configuration.
     rejected: u64,
     repeated: u64,
     /// The last rejection.
@@ -86,34 +87,34 @@ impl Search {
         &self.history
     }
 
-    /// How far candidates may be proposed ahead.
+    /// How many candidates may be proposed ahead of outcomes.
     pub fn ahead(&self) -> Ahead {
         self.sampler.ahead(&self.history)
     }
 
-    /// Points that the space rejected.
+    /// Number of points that the space rejected.
     pub fn rejected(&self) -> u64 {
         self.rejected
     }
 
-    /// Points that stood for a configuration which was tried already.
+    /// Number of points whose configuration was tried already.
     pub fn repeated(&self) -> u64 {
         self.repeated
     }
 
-    /// Why the space rejected a point last.
+    /// The reason for the last rejection.
     pub fn last_rejection(&self) -> Option<&str> {
         self.reason.as_deref()
     }
 
-    /// The next candidate. Trials are numbered in the order in which they are given out.
+    /// The next candidate. Trials are numbered in this order.
     pub fn propose(&mut self) -> Next {
         let mut fruitless = 0;
         while fruitless < FRUITLESS {
             if interrupt::is_due() {
                 return Next::Interrupted;
             }
-            // Each point of a walk brings it nearer to its end.
+            // A walk comes nearer to its end with each point.
             fruitless += usize::from(!self.sampler.is_walk());
             let Some(point) = self.sampler.ask(&*self.space, &self.history) else {
                 if interrupt::is_due() {
@@ -148,7 +149,8 @@ impl Search {
         Next::End(End::Fruitless)
     }
 
-    /// A trial of a session before, as its results have it: in the order of their numbers, before the first question.
+    /// Adds a trial of the resumed session. Call this for all of them in the order of their numbers, before
+    /// [`Search::propose`].
     pub fn resume(&mut self, point: Point, hash: String, outcome: TrialOutcome) -> u64 {
         let trial = self.begin(hash, point);
         self.tell(trial, outcome);
@@ -162,7 +164,7 @@ impl Search {
         trial
     }
 
-    /// Says what became of a candidate.
+    /// Notes the outcome of a candidate.
     pub fn tell(&mut self, trial: u64, outcome: TrialOutcome) {
         for place in self.places[trial as usize].clone() {
             self.sampler.tell(&self.history.tried()[place].point, &outcome);
@@ -180,7 +182,7 @@ mod tests {
     use mneme_core::result::ReplayStatus;
     use std::collections::BTreeSet;
 
-    /// Blocks of `x` threads, where `half` halves them; odd ones are rejected.
+    /// Blocks of `x` threads, which `half` halves. Rejects odd numbers.
     struct Halves(Vec<Parameter>);
 
     impl Halves {
@@ -209,7 +211,7 @@ mod tests {
         }
     }
 
-    /// Blocks in the order in which they were candidates, each told right away.
+    /// The blocks in the order of candidates, each told at once.
     fn candidates(search: &mut Search) -> Vec<u32> {
         let mut blocks = Vec::new();
         while let Next::Try(candidate) = search.propose() {
@@ -235,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_walk_goes_on_however_many_points_are_rejected_until_its_time_is_up() {
-        /// Points of which the last one alone is valid.
+        /// Points of which only the last is valid.
         struct Last(Vec<Parameter>);
 
         impl SearchSpace for Last {

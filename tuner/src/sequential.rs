@@ -1,58 +1,58 @@
-//! Sequential testing: how many runs of a candidate its decision needs.
+//! Sequential testing: decides how many runs a candidate needs.
 //!
-//! The decision is whether a candidate may be among the best few, which are measured again before one of them is
-//! reported. A run decides it where it is further from the last of those few than runs of one candidate are from each
-//! other. How far that is is estimated from all candidates of the session together, and Student's distribution makes
-//! up for an estimate of few runs. The error that is allowed is shared out between the looks at a candidate
-//! (Bonferroni): whoever is as fast as the last of the best is taken for slower no more often than that.
+//! The question is whether a candidate may be among the best few, which are measured again before one of them is
+//! reported. A run answers it if its distance from the last of the best few exceeds the noise between runs of one
+//! candidate. The noise is estimated from all candidates of the session together, and Student's distribution accounts
+//! for an estimate from few runs. The allowed error is divided among the looks at a candidate (Bonferroni), so a
+//! candidate as fast as the last of the best is taken for slower no more often than that.
 //!
-//! A first run is cold: it is a warm-up, never a measurement. Of a kernel that takes long it may still decide, because
-//! another run would cost much. The session learns by how much first runs are slower than measured ones, and gives a
-//! candidate up after a first run that is slower than a cold run of the last of the best would be.
+//! A first run is cold: it serves as warm-up, never as measurement. For a long kernel it may still decide, because
+//! another run would be expensive. The session learns how much slower first runs are than measured ones, and gives up a
+//! candidate whose first run is slower than a cold run of the last of the best would be.
 
 use mneme_core::protocol::{Near, StoppingRule};
 use mneme_core::result::ReplayResult;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// After a first run that takes so long, ns, there is no other warm-up.
+/// After a first run of this length in ns, there is no further warm-up.
 pub const LONG: u64 = 20_000_000;
-/// Measured runs of such a kernel, at most.
+/// Maximum of measured runs for such a kernel.
 pub const LONG_RUNS: u32 = 3;
-/// A candidate is hopeless that is so many times slower than the last of the best.
+/// A candidate that is this many times slower than the last of the best is hopeless.
 const HOPELESS: f64 = 3.0;
-/// A first run of a hopeless candidate that takes so long, ns, is its only warm-up.
+/// If the first run of a hopeless candidate takes this long in ns, it is the only warm-up.
 const SHORT: u64 = 1_000_000;
-/// By how much runs differ at least, relative to their mean: the same code takes another time when it is loaded anew.
+/// Minimum noise, relative to the mean: reloading the same code changes its time.
 const LEAST_NOISE: f64 = 0.001;
-/// First runs by which the session says how cold they are.
+/// Number of first runs from which the session can tell how cold they are.
 const ENOUGH: usize = 3;
-/// First runs are as good as measured ones if they are slower by less than this.
+/// First runs count as warm if they are slower by less than this share.
 const WARM: f64 = 0.01;
 /// Probability that a candidate as fast as the last of the best is taken for slower.
 const ERROR: f64 = 0.01;
 
-/// What is known of a session's noise, and of its best.
+/// The noise of a session, and its best.
 #[derive(Clone, Debug)]
 pub struct SequentialTest {
-    /// Measured runs of each candidate, at most.
+    /// Maximum of measured runs per candidate.
     iterations: u32,
-    /// Squares of what logarithms of times differ by from those of their candidates, and how many of them are free.
+    /// Sum of squared deviations of logarithmic times from their candidates' means, and the degrees of freedom.
     squares: f64,
     degrees: usize,
-    /// Logarithms of first runs over the geometric means of the measured ones.
+    /// Logarithms of the ratios of first runs to the geometric mean of measured runs.
     cold: Vec<f64>,
-    /// Metrics, ns, and runs of the best so far, the best first.
+    /// Metrics in ns and numbers of runs of the best so far, best first.
     best: Vec<(f64, u32)>,
     most: usize,
 }
 
 impl SequentialTest {
-    /// `finalists` is how many of the best are measured again.
+    /// `finalists` is the number of the best that are measured again.
     pub fn new(iterations: u32, finalists: usize) -> Self {
         Self { iterations, squares: 0.0, degrees: 0, cold: Vec::new(), best: Vec::new(), most: finalists.max(1) }
     }
 
-    /// Learns from measured runs of one candidate, ns; `metric` is what they come to.
+    /// Learns from a candidate's measured runs in ns and their `metric`.
     pub fn note(&mut self, runs: &[u64], metric: f64) {
         self.note_noise(runs);
         let place = self.best.partition_point(|(better, _)| *better <= metric);
@@ -60,14 +60,14 @@ impl SequentialTest {
         self.best.truncate(self.most);
     }
 
-    /// Forgets a metric that another measurement has taken the place of.
+    /// Forgets a metric that a new measurement replaces.
     pub fn forget(&mut self, metric: f64) {
         if let Some(place) = self.best.iter().position(|(known, _)| *known == metric) {
             self.best.remove(place);
         }
     }
 
-    /// Learns from runs of one candidate by how much they differ.
+    /// Learns the noise from one candidate's runs.
     pub fn note_noise(&mut self, runs: &[u64]) {
         let logarithms: Vec<f64> = runs.iter().map(|time| (*time as f64).ln()).collect();
         let mean = logarithms.iter().sum::<f64>() / logarithms.len() as f64;
@@ -77,7 +77,7 @@ impl SequentialTest {
         }
     }
 
-    /// Learns from a result of which runs before the measured ones by how much first runs are slower.
+    /// Learns from a result with warm-up runs how much slower first runs are.
     pub fn note_first(&mut self, result: &ReplayResult) {
         let measured = result.measured();
         let Some(first) = result.exec_time.first().filter(|_| result.warmup > 0 && !measured.is_empty()) else {
@@ -88,7 +88,8 @@ impl SequentialTest {
         self.cold.extend(Some(cold).filter(|cold| cold.is_finite()));
     }
 
-    /// By how much the next first run is slower at most, as a difference of logarithms. `None` while too few are known.
+    /// Upper bound for how much slower the next first run is, as a difference of logarithms. `None` if too few are
+    /// known.
     fn coldest(&self) -> Option<f64> {
         let count = self.cold.len() as f64;
         let mean = self.cold.iter().sum::<f64>() / count;
@@ -98,20 +99,20 @@ impl SequentialTest {
         Some(mean.max(0.0) + student.inverse_cdf(1.0 - ERROR) * (variance * (1.0 + 1.0 / count)).sqrt())
     }
 
-    /// Whether first runs were seen to be as fast as others.
+    /// Whether first runs are as fast as later ones.
     pub fn is_warm_at_once(&self) -> bool {
         self.coldest().is_some_and(|coldest| coldest < WARM)
     }
 
-    /// By how much runs of one candidate differ: a standard deviation, relative to their mean, and on how many degrees
-    /// of freedom it stands. `None` where no candidate was run twice.
+    /// The noise between runs of one candidate: a standard deviation relative to the mean, and its degrees of freedom.
+    /// `None` if no candidate was run twice.
     pub fn noise(&self) -> Option<(f64, usize)> {
         let variance = self.squares / self.degrees as f64;
         (self.degrees > 0).then(|| (variance.sqrt().max(LEAST_NOISE), self.degrees))
     }
 
-    /// The rule for the next candidate. `baseline` is the baseline's metric, ns, and its runs: what is slower wins
-    /// nothing.
+    /// The stopping rule for the next candidate. `baseline` is the baseline's metric in ns and its number of runs: a
+    /// slower candidate cannot win.
     pub fn rule(&self, baseline: Option<(f64, u32)>) -> StoppingRule {
         let last = self.best.get(self.most - 1).copied();
         let bound = last.into_iter().chain(baseline).min_by(|one, other| one.0.total_cmp(&other.0));
@@ -139,11 +140,11 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
-    /// Runs of a candidate that takes so long, as many as a rule wants of five.
+    /// Simulates the runs of a candidate with this time, as many of five as the rule wants.
     fn runs(rule: &StoppingRule, time: f64, noise: f64, rng: &mut ChaCha8Rng) -> Vec<u64> {
         let mut times = Vec::new();
         while times.len() < 5 && !rule.is_content(&times, 5, false) {
-            // Normal: twelve uniform numbers less six.
+            // Normally distributed: twelve uniform numbers minus six.
             let normal = (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0;
             times.push((time * (noise * normal).exp()) as u64);
         }
@@ -160,12 +161,12 @@ mod tests {
         let (mut wrong, mut count) = (0, 0);
         for _ in 0..4000 {
             let mut test = SequentialTest::new(5, 1);
-            // The baseline alone is what noise is estimated from: three runs.
+            // Noise is estimated only from the three runs of the baseline.
             let baseline: Vec<u64> = (0..3).flat_map(|_| runs(&test.rule(None), 1e7, 0.01, &mut rng).pop()).collect();
             test.note_noise(&baseline);
             let rule = test.rule(Some((mean(&baseline), 3)));
             let times = runs(&rule, 1e7, 0.01, &mut rng);
-            // Content before its fifth run, and slower.
+            // It ended before its fifth run, and was slower.
             wrong += usize::from(times.len() < 5 && mean(&times) > mean(&baseline));
             count += 1;
         }
@@ -182,7 +183,7 @@ mod tests {
             let baseline: Vec<u64> = (0..3).flat_map(|_| runs(&test.rule(None), 1e8, 0.003, &mut rng).pop()).collect();
             test.note_noise(&baseline);
             let mut found: Vec<(f64, usize)> = Vec::new();
-            // From 0.6 to 2.5 times the baseline's time, no two alike, in any order.
+            // From 0.6 to 2.5 times the baseline's time, all different, in any order.
             let truths: Vec<f64> = (0..60).map(|_| 1e8 * (0.6 + 1.9 * rng.random::<f64>())).collect();
             for (place, truth) in truths.iter().enumerate() {
                 let times = runs(&test.rule(Some((mean(&baseline), 3))), *truth, 0.003, &mut rng);
@@ -209,7 +210,7 @@ mod tests {
         let near = test.rule(None).near.unwrap();
         assert_eq!((near.ns, near.runs), (101.0, 3), "the second best");
         assert_eq!(test.rule(Some((95.0, 5))).near.unwrap().ns, 95.0, "the baseline is faster");
-        // What took thrice as long at first, and no short time, is measured by that.
+        // A long candidate that took three times as long at first is measured by that run alone.
         let mut slow = SequentialTest::new(5, 1);
         slow.note(&[4_000_000, 4_010_000], 4_005_000.0);
         assert_eq!(slow.rule(None).long_ns, 12_015_000);
@@ -238,21 +239,22 @@ mod tests {
         assert_eq!(hopeless(&[9.0, 1.0, 4.0]), 3.0, "never more than hopeless");
         assert!(session(&[1.0, 1.001, 1.002, 1.0]).is_warm_at_once());
         assert!(!session(&[1.09, 1.08, 1.085]).is_warm_at_once() && !session(&[1.0; 2]).is_warm_at_once());
-        // Kernels that are not long are measured in any case.
+        // Short kernels are measured in any case.
         let mut short = SequentialTest::new(5, 1);
         short.note(&[1_000_000, 1_001_000], 1e6);
         assert_eq!(short.rule(None).hopeless_ns, Some(LONG));
     }
 
-    /// A session of candidates that are all as fast as the baseline: measured, and the best three confirmed. Whether it
-    /// reports an improvement. Runs differ by `noise`, and everything measured at one time by `drift`, which wanders.
+    /// Simulates a session whose candidates are all as fast as the baseline: measures them, and confirms the best
+    /// three. Returns whether it reports an improvement. Runs differ by `noise`, and everything measured at one time by
+    /// `drift`, which wanders.
     fn reports_one(seed: u64, noise: f64, drift: f64) -> bool {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut level = 0.0;
         let mut run = |rng: &mut ChaCha8Rng| {
             let mut normal = || (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0;
             level = 0.98 * level + drift * normal();
-            // One in fifty is disturbed by something else on the machine.
+            // Another program disturbs one in fifty.
             let disturbed = if rng.random_bool(0.02) { 0.2 } else { 0.0 };
             let mut normal = || (0..12).map(|_| rng.random::<f64>()).sum::<f64>() - 6.0;
             (1e6 * (level + noise * normal() + disturbed).exp()) as u64

@@ -1,4 +1,4 @@
-//! The `mneme-replay serve` child process, and its replacement when it dies.
+//! The `mneme-replay serve` child process.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsFd;
@@ -24,39 +24,39 @@ pub struct ServerCommand {
     pub database: PathBuf,
     /// Dynamic hash.
     pub instance: String,
-    /// Options of `mneme-replay serve` beside these.
+    /// Further options of `mneme-replay serve`.
     pub options: Vec<String>,
-    /// Results count whose memory is as recorded, whatever that shows.
+    /// Whether unproven results count as verified.
     pub accepts_unproven: bool,
-    /// Where the server's standard error goes.
+    /// The file for the server's standard error.
     pub log: PathBuf,
 }
 
-/// How often a configuration is run.
+/// How a configuration is run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Runs {
-    /// Measured ones.
+    /// Measured runs.
     pub iterations: u32,
-    /// Before them.
+    /// Warm-up runs before them.
     pub warmup: u32,
-    /// When fewer are enough.
+    /// The rule by which fewer runs are enough.
     pub stopping: Option<StoppingRule>,
-    /// Also where the same code was run with the same launch already.
+    /// Run even if the same code was already run with the same launch.
     pub fresh: bool,
-    /// Number of the device, where not any will do.
+    /// Number of the device, if it matters.
     pub device: Option<i32>,
     /// Measure the energy of a launch as well.
     pub energy: bool,
-    /// Count a launch with these hardware counters as well.
+    /// Hardware counters to count in one more launch.
     pub counters: Vec<String>,
     /// Seeds of the fresh inputs to run on afterwards.
     pub fresh_inputs: Vec<u64>,
-    /// Look for races, and for results that are kept.
+    /// Look for races, and for results that are kept between launches.
     pub thorough: bool,
 }
 
 impl Runs {
-    /// The same for times alone.
+    /// The same runs without energy and counters.
     #[must_use]
     pub fn of_time(self) -> Self {
         Self { energy: false, counters: Vec::new(), ..self }
@@ -67,19 +67,19 @@ impl Runs {
 pub enum ServerError {
     #[error("{program} cannot be started: {source}", program = program.display())]
     Start { program: PathBuf, source: std::io::Error },
-    #[error("{path}, the log of mneme-replay, cannot be written: {source}", path = path.display())]
+    #[error("the log of mneme-replay, {path}, cannot be written: {source}", path = path.display())]
     Log { path: PathBuf, source: std::io::Error },
-    /// The server said why it cannot work; `status` is one of [`mneme_core::exit`].
+    /// The server reported why it cannot work; `status` is one of [`mneme_core::exit`].
     #[error("{error}")]
     Fatal { status: i32, error: String },
     #[error(
-        "mneme-replay speaks protocol {found}, this mneme-tune {}; install both from one release",
+        "mneme-replay uses protocol {found}, but this mneme-tune uses {}; install both from one release",
         protocol::VERSION
     )]
     Protocol { found: u32 },
     #[error("the replay server ended unexpectedly ({how})")]
     Died { how: String },
-    #[error("the replay server sent a line that is no reply: {line}")]
+    #[error("the replay server sent an invalid reply: {line}")]
     Garbled { line: String },
     #[error(transparent)]
     Interrupted(#[from] Interrupted),
@@ -97,32 +97,32 @@ pub struct Server {
     pending: usize,
 }
 
-/// What a server says of itself.
+/// A server's greeting.
 #[derive(Clone, Debug, Default)]
 pub struct ServerGreeting {
     /// Name and driver of the first device.
     pub device: String,
     pub driver: String,
-    /// What makes machine code for it; "" where an older server does not say.
+    /// The assembler; "" if an older server does not report it.
     pub assembler: String,
-    /// The whole version of the LLVM before it where a configuration names none; "" where there is none, or an older
-    /// server does not say.
+    /// The full version of the LLVM that compiles by default; "" if there is none, or if an older server does not
+    /// report it.
     pub llvm: String,
-    /// The whole versions of all that a configuration may name.
+    /// The full versions of LLVM that a configuration may name.
     pub compilers: Vec<String>,
-    /// What times kernels there; "" where an older server does not say.
+    /// The timer; "" if an older server does not report it.
     pub timer: String,
     /// Numbers of the devices that it replays on.
     pub devices: Vec<i32>,
     /// Version of mneme-replay.
     pub version: String,
-    /// What the first device can take.
+    /// Limits of the first device.
     pub limits: DeviceLimits,
-    /// Builds that are made at a time; 0 where an older server does not say.
+    /// Number of concurrent builds; 0 if an older server does not report it.
     pub builders: u32,
 }
 
-/// That of the versions of LLVM, as [`ServerGreeting::compilers`] has them, which begins with this number.
+/// The full version of LLVM with this major version.
 pub fn compiler(versions: &[String], major: u32) -> Option<&str> {
     versions.iter().map(String::as_str).find(|version| bitcode::major(version) == Some(major))
 }
@@ -135,7 +135,7 @@ impl ServerCommand {
         let mut command = Command::new(&self.program);
         command.arg("serve").arg("-rdb").arg(&self.database).arg("-rid").arg(&self.instance);
         command.args(&self.options);
-        // Ctrl-C in a terminal is for the session, which ends its servers itself.
+        // Ctrl-C in a terminal must only reach the session, which ends its servers itself.
         command.process_group(0);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).spawn().map_err(failed)?;
         let input = child.stdin.take();
@@ -209,8 +209,8 @@ impl Server {
         written.map_err(|_| self.died())
     }
 
-    /// Has the server examine the kernel and pipelines before a build; a server of an earlier version knows nothing. No
-    /// replay may be under way.
+    /// Has the server examine the kernel and pipelines, before a build. Older servers find nothing. No replay may be in
+    /// flight.
     pub fn examine(&mut self, passes: Vec<String>) -> Result<Examination, ServerError> {
         self.send(&Request::Examine { passes })?;
         match self.read()? {
@@ -226,13 +226,13 @@ impl Server {
         match self.read()? {
             Reply::Result { id, mut result } => {
                 self.pending = self.pending.saturating_sub(1);
-                // --accept-unproven accepts a weak recording, but no doubts about the code.
+                // --accept-unproven accepts a weak recording, but not doubts about the code.
                 let is_doubted = result.evidence.as_ref().is_some_and(|evidence| !evidence.doubts.is_empty());
                 result.verified |= self.accepts_unproven && result.status == ReplayStatus::Unproven && !is_doubted;
                 Ok((id, *result))
             }
             Reply::Fatal { status, error } => Err(ServerError::Fatal { status, error }),
-            // Nothing was asked that they would answer.
+            // Replies to requests that this session did not send.
             other => Err(ServerError::Garbled { line: format!("{other:?}") }),
         }
     }
@@ -241,7 +241,7 @@ impl Server {
         if self.output.buffer().is_empty()
             && let Err(interrupted) = interrupt::wait_for(self.output.get_ref().as_fd())
         {
-            // It may be busy for long, and nobody waits for its answers any more.
+            // The server may be busy for long, and its answers are no longer needed.
             let _ = self.child.kill();
             return Err(interrupted.into());
         }
@@ -261,7 +261,7 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// End of input asks the server to finish; one that is still at work is not waited for.
+    /// Ends the server's input, which asks it to finish. Kills it if results are pending.
     fn drop(&mut self) {
         self.input = None;
         if self.pending > 0 {

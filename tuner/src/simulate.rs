@@ -1,6 +1,6 @@
-//! Recorded results in place of a device.
+//! A simulation, which answers from recorded results instead of a device.
 //!
-//! What an exhaustive session has measured answers for every candidate of another search.
+//! The measurements of an exhaustive session answer for every candidate of another search.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -32,7 +32,7 @@ pub struct Simulation {
     baseline: Option<ReplayResult>,
 }
 
-/// What is needed of a line of `trials.jsonl` and of `baseline.json`.
+/// The relevant fields of a line in `trials.jsonl`, and of `baseline.json`.
 #[derive(Deserialize)]
 struct Line {
     config: Configuration,
@@ -40,10 +40,9 @@ struct Line {
 }
 
 impl Simulation {
-    /// Reads `trials.jsonl` and, where it is, `baseline.json` of a results folder.
+    /// Reads `trials.jsonl` and, if it exists, `baseline.json` from a results folder.
     ///
-    /// # Errors
-    /// A file that cannot be read, or holds no results.
+    /// # Errors A file cannot be read, or has no results.
     pub fn load(folder: &Path) -> Result<Self, SimulationError> {
         let path = folder.join("trials.jsonl");
         let text = trust::read_text(&path).map_err(|source| SimulationError::Read { path: path.clone(), source })?;
@@ -54,7 +53,7 @@ impl Simulation {
                 line: place + 1,
                 source,
             })?;
-            // Trials of this session have other numbers.
+            // Trial numbers mean nothing in another session.
             results.insert(line.config.hash(), ReplayResult { shared_with: None, ..line.result });
         }
         if results.is_empty() {
@@ -68,7 +67,7 @@ impl Simulation {
         Ok(Self { folder: folder.into(), results, baseline: baseline.map(|line| line.result) })
     }
 
-    /// The results of a table, of which the slowest is the baseline's: a table has none of its own.
+    /// The results of a table. The slowest one is the baseline, because tables have none.
     pub fn of(path: &Path, table: &ResultsTable) -> Self {
         let nanoseconds = |time: f64| (time * 1e6).round().max(1.0) as u64;
         let measured = |time: f64| ReplayResult {
@@ -98,14 +97,14 @@ impl Simulation {
         Self { folder: path.into(), results, baseline }
     }
 
-    /// What the device of that session could take, where its space asked for it.
+    /// The limits of that session's device, if its space asked for them.
     pub fn limits(&self) -> DeviceLimits {
         let space = std::fs::read_to_string(self.folder.join("search_space.json")).ok();
         let space = space.and_then(|text| serde_json::from_str::<serde_json::Value>(&text).ok());
         space.and_then(|mut space| serde_json::from_value(space["device"].take()).ok()).unwrap_or_default()
     }
 
-    /// Configurations with a result.
+    /// Number of configurations with a result.
     pub fn len(&self) -> usize {
         self.results.len()
     }
@@ -114,17 +113,17 @@ impl Simulation {
         self.results.is_empty()
     }
 
-    /// The baseline's result, as that session measured it.
+    /// The baseline's result in that session.
     pub fn baseline(&self) -> Option<&ReplayResult> {
         self.baseline.as_ref()
     }
 
-    /// What a replay of the configuration has come to; an `invalid_config` that says so where it was not measured.
+    /// The recorded result of a configuration, or an `invalid_config` if it was not measured.
     pub fn replay(&self, configuration: &Configuration) -> ReplayResult {
         self.results.get(&configuration.hash()).cloned().unwrap_or_else(|| ReplayResult {
             failed: true,
             status: ReplayStatus::InvalidConfig,
-            error: format!("{} has no result of this configuration", self.folder.display()),
+            error: format!("{} has no result for this configuration", self.folder.display()),
             ..ReplayResult::default()
         })
     }

@@ -1,8 +1,8 @@
-//! Intervals for means of repeated measurements.
+//! Confidence intervals and medians of repeated measurements.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// An estimate, and the interval that holds the truth with the confidence that was asked for.
+/// An estimate, and the interval that contains the true value with a given confidence.
 #[derive(Clone, Copy, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Interval {
     pub estimate: f64,
@@ -11,15 +11,15 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// The interval of a quantity whose logarithm this one is of. Finite: what JSON has no number for could not be read
-    /// back.
+    /// The interval of a quantity, given the interval of its logarithm. The result is finite, because JSON has no
+    /// infinity.
     #[must_use]
     pub fn exp(self) -> Self {
         let exp = |logarithm: f64| logarithm.exp().min(f64::MAX);
         Self { estimate: exp(self.estimate), low: exp(self.low), high: exp(self.high) }
     }
 
-    /// The interval, or a wider one that reaches so far to each side.
+    /// Widens the interval to at least `half` on each side of the estimate.
     #[must_use]
     pub fn at_least(self, half: f64) -> Self {
         let Self { estimate, low, high } = self;
@@ -40,7 +40,7 @@ pub fn mean(samples: &[f64], confidence: f64) -> Option<Interval> {
     Some(Interval { estimate, low: estimate - half, high: estimate + half })
 }
 
-/// The middle value; the mean of the two in the middle where there are as many below as above. `None` of nothing.
+/// The median; of two middle values their mean. `None` without values.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn students_interval_by_hand() {
-        // Mean 3, standard deviation sqrt(2.5); t(4, 0.975) = 2.776445, of every table.
+        // Mean 3, standard deviation sqrt(2.5); t(4, 0.975) = 2.776445, from tables.
         let found = mean(&[1.0, 2.0, 3.0, 4.0, 5.0], 0.95).unwrap();
         let half = 2.776_445 * (2.5f64 / 5.0).sqrt();
         assert!((found.estimate - 3.0).abs() < 1e-12);
@@ -77,7 +77,7 @@ mod tests {
         let rounds = 4000;
         let held = (0..rounds)
             .filter(|_| {
-                // Sums of uniform numbers, of mean 6.
+                // Sums of twelve uniform numbers, with mean 6.
                 let samples: Vec<f64> = (0..10).map(|_| (0..12).map(|_| rng.random::<f64>()).sum()).collect();
                 let found = mean(&samples, 0.9).unwrap();
                 (found.low..=found.high).contains(&6.0)

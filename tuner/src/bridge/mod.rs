@@ -1,8 +1,8 @@
-//! The helper process in which Python runs: search spaces that are classes, and Optuna.
+//! The helper process for Python: search spaces that are classes, and Optuna.
 //!
-//! The tuner links no Python. It starts `python3 -m mneme.tuning.bridge` and asks it one thing at a time, a line of
-//! JSON each (the messages are in `python/mneme/tuning/bridge.py`). A process that ends takes the session's questions
-//! with it and nothing of its results.
+//! The tuner does not link Python. It starts `python3 -m mneme.tuning.bridge` and sends one request at a time, as a
+//! line of JSON (`python/mneme/tuning/bridge.py` lists the messages). If the process ends, the session cannot continue,
+//! but its results stay.
 
 mod space;
 mod study;
@@ -22,34 +22,34 @@ use serde_json::Value;
 pub use self::space::PythonSpace;
 pub use self::study::{OptunaPruner, OptunaSampler, StudyOptions};
 
-/// The Python to use, where no option names one.
+/// Variable with the Python to use if no option names one.
 const PYTHON: &str = "MNEME_PYTHON";
-/// The package's module that answers.
+/// The module that answers.
 const MODULE: &str = "mneme.tuning.bridge";
 
-/// The same without the current folder among those where Python looks for modules.
+/// Runs the module without the current folder in Python's search path.
 const ELSEWHERE: &str = "import sys; del sys.path[0]; import runpy; \
                          runpy.run_module('mneme.tuning.bridge', run_name='__main__', alter_sys=True)";
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum BridgeError {
-    #[error("{python} cannot be started ({problem}), which --space-module and Optuna need; install Python 3.9 or later, or name one by --python", python = python.display())]
+    #[error("cannot start {python} ({problem}), which --space-module and Optuna need; install Python 3.9 or later, or pass --python", python = python.display())]
     Start { python: PathBuf, problem: String },
     #[error(
-        "{python} has no module mneme.tuning, which --space-module and Optuna need; install the package (pip install ./python), or name a Python that has it by --python",
+        "{python} has no module mneme.tuning, which --space-module and Optuna need; install the package (pip install ./python), or pass --python with a Python that has it",
         python = python.display()
     )]
     NoPackage { python: PathBuf },
     #[error("--space-module {path} cannot be read: {problem}", path = path.display())]
     Unread { path: PathBuf, problem: String },
-    /// The user's code or Optuna says no; one sentence.
+    /// The user's code or Optuna refuses; one sentence.
     #[error("{0}")]
     Refused(String),
     #[error("the helper process {python} ended unexpectedly ({how}); its last output is in {log}", python = python.display(), log = log.display())]
     Died { python: PathBuf, how: String, log: PathBuf },
 }
 
-/// A running helper process. Clones share it.
+/// A running helper process, shared by its clones.
 #[derive(Clone, Debug)]
 pub struct Bridge(Rc<RefCell<Process>>);
 
@@ -61,15 +61,14 @@ struct Process {
     input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
     answered: bool,
-    /// Why there are no answers any more.
+    /// Why the process no longer answers.
     failure: Option<BridgeError>,
 }
 
 impl Bridge {
-    /// Starts the process; what it says beside its answers is appended to `log`.
+    /// Starts the process, and appends its standard error to `log`.
     ///
-    /// # Errors
-    /// There is no such Python. Whether it has the package is known at the first question.
+    /// # Errors Python cannot be started. A missing package only shows at the first request.
     pub fn start(python: Option<&Path>, log: &Path) -> Result<Self, BridgeError> {
         let python = python
             .map(Path::to_path_buf)
@@ -79,14 +78,14 @@ impl Bridge {
         trust::check_program(&python).map_err(failed)?;
         let errors = private::append(log).map_err(failed)?;
         let mut command = Command::new(&python);
-        // Python looks for modules in the current folder first, where a stranger may have put some.
+        // Python looks for modules in the current folder first, and strangers may have put some there.
         let is_ours = std::env::current_dir().is_ok_and(|folder| trust::check(&folder).is_ok());
         command
             .args(if is_ours { ["-m", MODULE] } else { ["-c", ELSEWHERE] })
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(errors);
-        // Ctrl-C in a terminal is for the session.
+        // Ctrl-C in a terminal must only reach the session.
         command.process_group(0);
         if let Some(path) = search_path() {
             command.env("PYTHONPATH", path);
@@ -105,10 +104,9 @@ impl Bridge {
         }))))
     }
 
-    /// Asks, and waits for the answer.
+    /// Sends a request, and waits for the answer.
     ///
-    /// # Errors
-    /// The process says no, or is gone.
+    /// # Errors The process refuses, or is gone.
     pub fn ask(&self, request: &Value) -> Result<Value, BridgeError> {
         let mut process = self.0.borrow_mut();
         let mut line = request.to_string();
@@ -122,7 +120,7 @@ impl Bridge {
         }
         process.answered = true;
         let answer: Value = serde_json::from_str(&answer)
-            .map_err(|_| BridgeError::Refused(format!("the helper process says '{answer}'")))?;
+            .map_err(|_| BridgeError::Refused(format!("the helper process sent an invalid answer: '{answer}'")))?;
         match answer["error"].as_str() {
             Some(error) => Err(BridgeError::Refused(error.into())),
             None => Ok(answer),
@@ -131,12 +129,12 @@ impl Bridge {
 }
 
 impl Bridge {
-    /// Why there are no answers any more, if so.
+    /// Why the process no longer answers.
     pub fn failure(&self) -> Option<BridgeError> {
         self.0.borrow().failure.clone()
     }
 
-    /// Notes that the session cannot go on.
+    /// Notes an error that ends the session.
     fn fail(&self, error: BridgeError) {
         self.0.borrow_mut().failure.get_or_insert(error);
     }
@@ -146,7 +144,7 @@ impl Process {
     fn ended(&mut self) -> BridgeError {
         self.input = None;
         let status = self.child.wait();
-        // Python's own status where a module is missing or broken.
+        // Python's exit status if a module is missing or broken.
         if !self.answered && status.as_ref().is_ok_and(|status| status.code() == Some(1)) {
             return BridgeError::NoPackage { python: self.python.clone() };
         }
@@ -162,8 +160,8 @@ impl Drop for Process {
     }
 }
 
-/// `PYTHONPATH` with the package that comes with this installation at its end, where there is one: one that is
-/// installed in Python itself or named by the user goes before it.
+/// `PYTHONPATH` with this installation's package at the end, so that a package from the user or in Python itself comes
+/// first. `None` if this installation has no package.
 fn search_path() -> Option<OsString> {
     let ours = install::prefix()?;
     let places = [ours.join("lib/python"), ours.join("../../python")];

@@ -10,19 +10,19 @@ use serde_json::{Map, Value, json};
 use super::{Bridge, BridgeError};
 use crate::space::{Domain, Parameter, Point, Rejection, SearchSpace};
 
-/// A class of the user's for one recorded instance, in the helper process.
+/// An instance of the user's class for one recorded instance, in the helper process.
 #[derive(Debug)]
 pub struct PythonSpace {
     bridge: Bridge,
     /// Number of the space in the process.
     pub(super) number: u64,
     parameters: Vec<Parameter>,
-    /// Parameters whose values cannot be listed; those in the domain are a sample.
+    /// Parameters whose values cannot be listed. Their domains hold a sample.
     generated: Vec<String>,
     baseline: Configuration,
 }
 
-/// A parameter as it crosses.
+/// A parameter as the process describes it.
 #[derive(Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 enum Described {
@@ -33,11 +33,10 @@ enum Described {
 }
 
 impl PythonSpace {
-    /// Makes `target` (`MODULE_OR_PATH:CLASS`) for an instance of the kernel in `database`. Where the class gives part of
-    /// a configuration, the rest is as `recorded`.
+    /// Creates an object of class `target` (`MODULE_OR_PATH:CLASS`) for an instance of the kernel in `database`. Fields
+    /// that the class leaves out of a configuration come from `recorded`.
     ///
-    /// # Errors
-    /// The class cannot be imported or made, or has no baseline.
+    /// # Errors The class cannot be imported or created, or has no baseline.
     pub fn new(
         bridge: &Bridge,
         target: &str,
@@ -60,7 +59,7 @@ impl PythonSpace {
         });
         let mut answer = bridge.ask(&request)?;
         let odd = |error: serde_json::Error| {
-            BridgeError::Refused(format!("{target} has what the tuner does not understand: {error}"))
+            BridgeError::Refused(format!("{target} describes a space that the tuner cannot read: {error}"))
         };
         let mut generated = Vec::new();
         let mut parameters = Vec::new();
@@ -87,20 +86,22 @@ impl PythonSpace {
         })
     }
 
-    /// Why this space cannot be walked from its beginning to its end, if so.
+    /// Why this space cannot be tried exhaustively, if so.
     pub fn endless(&self) -> Option<String> {
         let without_step = |parameter: &&Parameter| parameter.domain.size().is_none();
         let infinite = self.parameters.iter().find(without_step).map(|parameter| &parameter.name);
         let name = self.generated.first().or(infinite)?;
-        Some(format!("the parameter '{name}' has no list of values to go through; use --sampler random or tpe"))
+        Some(format!(
+            "the values of the parameter '{name}' cannot be listed, as an exhaustive search needs; use --sampler random or tpe"
+        ))
     }
 }
 
-/// `KEY=VALUE`; the value is JSON where it can be read as that.
+/// Splits `KEY=VALUE`; reads the value as JSON if possible.
 fn argument(pair: &str) -> Result<(String, Value), BridgeError> {
     let (name, text) = pair
         .split_once('=')
-        .ok_or_else(|| BridgeError::Refused(format!("--space-arg '{pair}' is not written as KEY=VALUE")))?;
+        .ok_or_else(|| BridgeError::Refused(format!("--space-arg '{pair}' has no '='; write KEY=VALUE")))?;
     Ok((name.into(), serde_json::from_str(text).unwrap_or_else(|_| text.into())))
 }
 
@@ -116,7 +117,7 @@ impl SearchSpace for PythonSpace {
             return Err(Rejection(reason.into()));
         }
         serde_json::from_value(answer["config"].take())
-            .map_err(|error| Rejection(format!("derived() gives no configuration: {error}")))
+            .map_err(|error| Rejection(format!("derived() did not return a configuration: {error}")))
     }
 
     fn baseline(&self) -> Configuration {
@@ -130,7 +131,7 @@ impl SearchSpace for PythonSpace {
         self.parameters.iter().try_fold(1u64, |product, parameter| product.checked_mul(parameter.domain.size()?))
     }
 
-    /// The seeds' page has pipeline and block first, whatever the parameters are called.
+    /// Begins with pipeline and block, like upstream's labels, whatever the parameters are called.
     fn label(&self, point: &Point, configuration: &Configuration) -> String {
         let mut label = format!("passes={} blockDim.x={}", configuration.passes, configuration.block.x);
         for (name, value) in point {

@@ -11,46 +11,47 @@ use crate::early_stop::EarlyStop;
 use crate::sampler::{History, Sampler, TrialOutcome};
 use crate::space::{Domain, Parameter, Point, SearchSpace};
 
-/// How often in a row Optuna may propose what another session has, before that is taken: there may be nothing else.
+/// Proposals of Optuna in a row that another session has tried. After that many, the sampler takes one, because there
+/// may be no others.
 const DRAWS: usize = 50;
 
-/// What a study is opened with.
+/// Options for opening a study.
 #[derive(Clone, Debug)]
 pub struct StudyOptions {
-    /// Optuna's name for it; one is made of the kernel's where there is a storage.
+    /// Optuna's name for the study; with a storage, the default is made from the kernel's name.
     pub name: Option<String>,
-    /// A URL, or a journal file; the study is in memory without one.
+    /// A URL, or a journal file; without one, the study is in memory.
     pub storage: Option<String>,
     /// "tpe", "random" or "nsga2".
     pub sampler: String,
-    /// As Optuna's class is called, e.g. "median".
+    /// The name of Optuna's class, for example "median".
     pub pruner: Option<String>,
     pub seed: Option<u64>,
-    /// Number of objectives, each to be minimised.
+    /// Number of objectives, all minimised.
     pub objectives: usize,
-    /// Mangled.
+    /// Mangled name.
     pub kernel: String,
-    /// Tells trials of this session from others of the study: its results folder.
+    /// The results folder, which tells this session's trials from others in the study.
     pub session: String,
 }
 
-/// Asks a study what to try.
+/// A sampler that asks a study for points.
 pub struct OptunaSampler {
     bridge: Bridge,
-    /// Numbers of trials by point, where they have no outcome yet.
+    /// Trials without an outcome.
     asked: Rc<RefCell<Asked>>,
 }
 
-/// Trials of the study that have no outcome yet.
+/// Trials of the study without an outcome.
 #[derive(Debug, Default)]
 struct Asked {
     /// Their numbers, by point.
     numbers: HashMap<Point, Vec<u64>>,
-    /// Points that the study's pruner has given up.
+    /// Points that the study's pruner gave up.
     pruned: HashSet<Point>,
 }
 
-/// Gives up candidates as the study's pruner says.
+/// Gives up candidates by the study's pruner.
 pub struct OptunaPruner {
     bridge: Bridge,
     asked: Rc<RefCell<Asked>>,
@@ -71,11 +72,10 @@ impl EarlyStop for OptunaPruner {
 }
 
 impl OptunaSampler {
-    /// Opens or creates the study. Its trials suggest points of `python` where the space is a Python class, else of
-    /// `space`.
+    /// Opens or creates the study. If the space is a Python class, `python` is its number and the study suggests its
+    /// points; otherwise it suggests points of `space`.
     ///
-    /// # Errors
-    /// Python has no Optuna, or Optuna cannot open the storage.
+    /// # Errors Python has no Optuna, or Optuna cannot open the storage.
     pub fn new(
         bridge: &Bridge,
         options: &StudyOptions,
@@ -91,7 +91,7 @@ impl OptunaSampler {
         Ok(Self { bridge: bridge.clone(), asked: Rc::default() })
     }
 
-    /// Asks; an answer that does not come ends the session.
+    /// Sends a request. A failure ends the session.
     fn request(&self, request: &Value) -> Option<Value> {
         self.bridge.ask(request).map_err(|error| self.bridge.fail(error)).ok()
     }
@@ -103,17 +103,16 @@ impl OptunaSampler {
 }
 
 impl Bridge {
-    /// Closes trials that this session asked for before it was interrupted; those with an outcome were told before.
+    /// Closes trials that this session asked for before it was interrupted. Trials with an outcome were told before.
     ///
-    /// # Errors
-    /// The helper process is gone.
+    /// # Errors The helper process is gone.
     pub fn abandon(&self) -> Result<(), BridgeError> {
         self.ask(&json!({"type": "abandon"})).map(drop)
     }
 }
 
 impl PythonSpace {
-    /// What a study that suggests this class's points is told.
+    /// The number by which a study refers to this class.
     pub fn number(&self) -> u64 {
         self.number
     }
@@ -133,7 +132,7 @@ fn describe(parameter: &Parameter) -> Result<Value, BridgeError> {
         Domain::Pipeline(_) => {
             let name = &parameter.name;
             return Err(BridgeError::Refused(format!(
-                "Optuna has no sampler for sequences of passes, as '{name}' is; use --sampler passes"
+                "Optuna cannot sample sequences of passes such as '{name}'; use --sampler passes"
             )));
         }
     };
@@ -147,7 +146,7 @@ impl Sampler for OptunaSampler {
             let mut answer = self.request(&json!({"type": "ask"}))?;
             let number = answer["number"].as_u64()?;
             let mut suggested: Map<String, Value> = serde_json::from_value(answer["point"].take()).ok()?;
-            // Optuna suggests every parameter; those that do not apply have no value.
+            // Optuna suggests every parameter. Those that do not apply get no value.
             let mut point = Point::new();
             for parameter in space.parameters() {
                 if let Some(value) = suggested.remove(&parameter.name)

@@ -1,8 +1,8 @@
-//! The results folder of a session; names and keys are upstream's.
+//! The results folder of a session. Names and keys are upstream's.
 //!
-//! A session may be killed at any moment. Files are replaced whole; a trial is a line that is written at once, and the
-//! part of a line that a session left behind is cut off by the next. So what the folder says is true whenever it is
-//! read, and a session that is resumed loses nothing and repeats nothing.
+//! A session may be killed at any moment, so files are replaced whole, and each trial is a line that is written at
+//! once. The next session cuts off a partial line. The folder is therefore always consistent, and a resumed session
+//! loses and repeats nothing.
 
 pub mod proteus;
 mod trial;
@@ -24,11 +24,11 @@ pub use self::trial::{Baseline, InstanceTrial, References, SessionSummary, Trial
 
 pub const TRIALS: &str = "trials.jsonl";
 
-/// A folder that a session writes its results to.
+/// A folder to which a session writes its results.
 #[derive(Debug)]
 pub struct Results {
     folder: PathBuf,
-    /// Where the results are that were in the folder.
+    /// The folder to which earlier results were moved.
     aside: Option<PathBuf>,
     trials: File,
     log: File,
@@ -41,30 +41,28 @@ pub enum ResultsError {
     #[error("{path} cannot be written: {source}{remedy}", path = path.display(), remedy = remedy(source))]
     Write { path: PathBuf, source: std::io::Error },
     #[error(
-        "{folder} holds times of {found}, which those of {here} do not compare with; --resume goes on with the same device, compilers, timer and release, or begin a session of its own without it", folder = folder.display()
+        "{folder} holds times of {found}, which cannot be compared with times of {here}; resume with the same device, compilers, timer and release, or start a new session without --resume", folder = folder.display()
     )]
     Elsewhere { folder: PathBuf, found: String, here: String },
-    #[error("{folder} holds the results of another session and cannot be moved aside ({source}); choose another --results-dir, or go on with it by --resume", folder = folder.display())]
+    #[error("{folder} holds the results of another session and cannot be moved aside ({source}); choose another --results-dir, or pass --resume", folder = folder.display())]
     Taken { folder: PathBuf, source: std::io::Error },
-    #[error("{folder} holds a recording, whose files are not mixed with results; choose another --results-dir", folder = folder.display())]
+    #[error("{folder} holds a recording, which must not be mixed with results; choose another --results-dir", folder = folder.display())]
     Recording { folder: PathBuf },
     #[error("another session is writing to {folder}; wait for its end, or choose another --results-dir", folder = folder.display())]
     InUse { folder: PathBuf },
-    #[error("{path} is not what a session writes ({problem}); was it edited?", path = path.display())]
+    #[error("{path} is not a valid file of a session ({problem}); was it edited?", path = path.display())]
     Strange { path: PathBuf, problem: String },
-    #[error("{path}, line {line}, is no trial ({problem}); was it edited?", path = path.display())]
+    #[error("{path}, line {line}, is not a trial ({problem}); was it edited?", path = path.display())]
     Damaged { path: PathBuf, line: usize, problem: String },
-    #[error("{folder} holds the results of another recording ({found}); --resume goes on with the same one", folder = folder.display())]
+    #[error("{folder} holds the results of another recording ({found}); name that one, or start a new session without --resume", folder = folder.display())]
     Foreign { folder: PathBuf, found: String },
 }
 
 impl Results {
-    /// Opens the folder, creating it where there is none, and gives the trials of the session to resume. Results are
-    /// never overwritten: those of a session that is not resumed are moved to `FOLDER.1`, or the first such name that
-    /// is free.
+    /// Opens the folder, creating it if needed, and returns the trials of the session to resume. Never overwrites
+    /// results: without `resume`, moves them to `FOLDER.1`, or the first such name that is free.
     ///
-    /// # Errors
-    /// The folder cannot be written, is in use, is a recording's, or holds what is no result.
+    /// # Errors The folder cannot be written, is in use, is a recording, or contains invalid results.
     pub fn open(folder: &Path, resume: bool) -> Result<(Self, Vec<Trial>), ResultsError> {
         if holds_a_recording(folder)? {
             return Err(ResultsError::Recording { folder: folder.into() });
@@ -79,7 +77,7 @@ impl Results {
         }
         let aside = free_name(folder);
         std::fs::rename(folder, &aside).map_err(|source| ResultsError::Taken { folder: folder.into(), source })?;
-        mneme_core::remark!("mneme-tune: the results of the session before are in {} now", aside.display());
+        mneme_core::remark!("mneme-tune: moved the results of the earlier session to {}", aside.display());
         let (results, known) = Self::enter(folder)?;
         Ok((Self { aside: Some(aside), ..results }, known))
     }
@@ -111,27 +109,26 @@ impl Results {
         &self.folder
     }
 
-    /// Where the results of an earlier session are that were in the folder.
+    /// The folder to which earlier results were moved.
     pub fn aside(&self) -> Option<&Path> {
         self.aside.as_deref()
     }
 
-    /// The folder is in another place now.
+    /// Notes that the folder was renamed.
     pub fn moved_to(&mut self, folder: PathBuf) {
         self.folder = folder;
     }
 
-    /// Gives up a session that has not begun: what was in the folder before is there again.
+    /// Removes the folder of a session that has not begun, and moves earlier results back.
     ///
-    /// # Errors
-    /// The folders cannot be exchanged.
+    /// # Errors The folders cannot be exchanged.
     pub fn withdraw(self) -> Result<(), ResultsError> {
         let Self { folder, aside, .. } = self;
         let Some(aside) = aside else { return Ok(()) };
         std::fs::remove_dir_all(&folder)
             .and_then(|()| std::fs::rename(&aside, &folder))
             .map_err(|source| ResultsError::Io { path: folder.clone(), source })?;
-        mneme_core::remark!("mneme-tune: they are in {} again", folder.display());
+        mneme_core::remark!("mneme-tune: moved the earlier results back to {}", folder.display());
         Ok(())
     }
 
@@ -139,20 +136,19 @@ impl Results {
         self.folder.join("logs/tune.log")
     }
 
-    /// Writes one JSON file of the folder.
+    /// Writes a JSON file of the folder.
     pub fn write(&self, name: &str, value: &impl Serialize) -> Result<(), ResultsError> {
         write_whole(&self.folder.join(name), value)
     }
 
-    /// Removes a file of the folder, if there is one.
+    /// Removes a file of the folder, if it exists.
     pub fn remove(&self, name: &str) -> Result<(), ResultsError> {
         remove(&self.folder.join(name))
     }
 
-    /// Reads one JSON file of the folder; `None` where there is none.
+    /// Reads a JSON file of the folder; `None` if it does not exist.
     ///
-    /// # Errors
-    /// It cannot be read, or is something else: a session must not go on as if it had never been.
+    /// # Errors The file cannot be read or is invalid. A session must not continue as if the file did not exist.
     pub fn read<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, ResultsError> {
         let path = self.folder.join(name);
         match trust::read(&path) {
@@ -166,29 +162,29 @@ impl Results {
 
     /// Appends to `trials.jsonl`: the whole line, or nothing.
     pub fn add_trial(&mut self, trial: &Trial) -> Result<(), ResultsError> {
-        // One write a line, so that hardly ever a part of one is left behind.
+        // A single write hardly ever leaves a partial line.
         let mut line = serde_json::to_string(trial).expect("plain data serialises");
         line.push('\n');
         let before = self.trials.metadata().map(|file| file.len());
         self.trials.write_all(line.as_bytes()).map_err(|source| {
-            // What is left behind all the same, the next session cuts off.
+            // If this fails too, the next session cuts off the partial line.
             let _ = before.and_then(|length| self.trials.set_len(length));
             ResultsError::Write { path: self.folder.join(TRIALS), source }
         })
     }
 
-    /// Waits until `trials.jsonl` is on the disk: some file systems find out that they are full no sooner.
+    /// Waits until `trials.jsonl` is on the disk: some file systems only notice then that they are full.
     pub fn sync(&self) -> Result<(), ResultsError> {
         self.trials.sync_data().map_err(|source| ResultsError::Write { path: self.folder.join(TRIALS), source })
     }
 
-    /// Adds a line to `logs/tune.log`. A log that cannot be written stops nothing.
+    /// Adds a line to `logs/tune.log`. Ignores failures.
     pub fn log(&mut self, text: &str) {
         let _ = writeln!(self.log, "{:.3} {text}", jiff::Timestamp::now());
     }
 }
 
-/// By its databases, which are named by static hashes.
+/// Whether the folder has databases, which are named by static hashes.
 fn holds_a_recording(folder: &Path) -> Result<bool, ResultsError> {
     let is_database = |path: &Path| {
         path.extension().is_some_and(|extension| extension == "json")
@@ -198,7 +194,7 @@ fn holds_a_recording(folder: &Path) -> Result<bool, ResultsError> {
     let entries = loop {
         match std::fs::read_dir(folder) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-            // The library repeats what is interrupted for files, and not for folders.
+            // The standard library repeats interrupted calls for files, but not for folders.
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             entries => break entries.map_err(failed)?,
         }
@@ -211,31 +207,31 @@ fn holds_a_recording(folder: &Path) -> Result<bool, ResultsError> {
     Ok(false)
 }
 
-/// A name beside a folder that nothing has yet: the folder's, with a number.
+/// A free name beside a folder: the folder's, with a number.
 pub fn free_name(folder: &Path) -> PathBuf {
-    // Without what `results/` and `results/.` have at their end.
+    // Without the end of `results/` and `results/.`.
     let plain: PathBuf = folder.components().collect();
     let numbered = |number: u32| PathBuf::from(format!("{}.{number}", plain.display()));
     (1..).map(numbered).find(|path| !path.exists()).expect("a folder has fewer neighbours than there are numbers")
 }
 
-/// Writes a JSON file so that a reader, or a session that is killed here, finds it whole or not at all.
+/// Writes a JSON file so that readers, and sessions after a crash, find it whole or not at all.
 pub fn write_whole(path: &Path, value: &impl Serialize) -> Result<(), ResultsError> {
     let mut text = serde_json::to_string_pretty(value).expect("plain data serialises");
     text.push('\n');
     replace(path, text.as_bytes()).map_err(|source| ResultsError::Write { path: path.into(), source })
 }
 
-/// Writes any file so; one that cannot be written leaves the file of before, and nothing else.
+/// Writes any file in the same way. If writing fails, the earlier file stays, and no other.
 pub fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     if path.metadata().is_ok_and(|there| !there.is_file() && !there.is_dir()) {
-        // A pipe or a device, such as /dev/stdout, is no file to be replaced.
+        // Pipes and devices such as /dev/stdout cannot be replaced.
         return private::write(path, bytes);
     }
     mneme_core::files::replace(path, bytes, FileAccess::Private)
 }
 
-/// Removes a file, if there is one.
+/// Removes a file, if it exists.
 pub fn remove(path: &Path) -> Result<(), ResultsError> {
     match std::fs::remove_file(path) {
         Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
@@ -249,7 +245,7 @@ fn remedy(error: &std::io::Error) -> &'static str {
     if is_full(error) { "; make room" } else { "" }
 }
 
-/// The whole lines, of each trial the last one; what a session that was killed left of another is cut off.
+/// The last line of each trial. Cuts off a partial line that a killed session left.
 fn read_trials(path: &Path, file: &mut File) -> Result<Vec<Trial>, ResultsError> {
     let io = |source| ResultsError::Io { path: path.into(), source };
     let mut text = Vec::new();
@@ -282,7 +278,7 @@ fn read_trials(path: &Path, file: &mut File) -> Result<Vec<Trial>, ResultsError>
     Ok(last)
 }
 
-/// A results folder named after the time, which is what there is when the user names none.
+/// The default results folder, named after the time.
 pub fn default_folder() -> PathBuf {
     // SAFETY: zero is a valid value of this plain structure.
     let mut parts: libc::tm = unsafe { std::mem::zeroed() };

@@ -1,14 +1,14 @@
-//! The best configuration as Proteus is given it.
+//! The best configuration in Proteus's format.
 
 use mneme_core::configuration::Configuration;
 use serde_json::{Map, Value, json};
 
-/// What Proteus reads, in the results folder.
+/// The file for Proteus in the results folder.
 pub const FILE: &str = "proteus_tuned_kernels.json";
 
-/// `proteus_tuned_kernels.json`, which Proteus reads through `PROTEUS_TUNED_KERNELS`.
+/// The content of `proteus_tuned_kernels.json`, which Proteus reads through `PROTEUS_TUNED_KERNELS`.
 pub fn proteus_tuned_kernels(kernel: &str, best: &Configuration) -> Value {
-    // Proteus knows the levels 0 to 3 by number; a pipeline of another kind rules by itself.
+    // Proteus numbers the levels 0 to 3. It ignores the level for other pipelines.
     let level = best
         .passes
         .strip_prefix("default<O")

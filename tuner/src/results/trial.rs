@@ -1,4 +1,4 @@
-//! The records of a session: its trials, and the summary of them.
+//! The records of a session: its trials, baseline and summary.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,37 +12,37 @@ use crate::space::Point;
 /// One evaluated candidate: a line of `trials.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Trial {
-    /// Counts candidates in the order in which they were chosen.
+    /// Number of the candidate, in the order of choice.
     pub trial: u64,
-    /// Of the configuration for the first instance.
+    /// Hash of `config`.
     pub config_hash: String,
     /// The values of the space's parameters.
     #[serde(default)]
     pub params: Point,
-    /// For the first instance.
+    /// The configuration for the first instance.
     pub config: Configuration,
-    /// The session's metric over the measured runs, ns; of several instances the mean, weighted by how often each was
-    /// launched. `None` unless verified and run to its end.
+    /// The session's metric over the measured runs, ns; for several instances the mean, weighted by numbers of
+    /// launches. `None` unless verified and run to the end.
     pub metric: Option<f64>,
-    /// Baseline's metric over this one's.
+    /// The baseline's metric divided by this one.
     pub speedup: Option<f64>,
-    /// What the sampler was told, of which smaller is better in each; empty unless verified.
+    /// The costs for the sampler, of which smaller is better; empty unless verified.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objectives: Vec<f64>,
-    /// Of the first instance that did not verify, else of the first.
+    /// The result of the first instance that did not verify, else of the first instance.
     pub result: ReplayResult,
-    /// Where several instances are tuned for: those that were replayed.
+    /// The instances that were replayed, if the session tunes for several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instances: Vec<InstanceTrial>,
-    /// The result was known from another session.
+    /// Whether the result came from another session.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cached: bool,
-    /// It was given up after its first runs, of which this is the metric, ns; `result` has those runs.
+    /// The metric in ns at which it was given up after its first runs; `result` has those runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<f64>,
-    /// It was measured again, because the device was disturbed when its metric was this, ns. The line before stays in
-    /// `trials.jsonl`; the last line of a trial counts, also where a session that was resumed has used the number of
-    /// one that could not be tried.
+    /// The earlier metric in ns, if it was measured again because the device was disturbed. `trials.jsonl` keeps the
+    /// earlier line; the last line of a trial counts. The same holds if a resumed session reuses the number of a trial
+    /// that could not be tried.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeated: Option<f64>,
 }
@@ -62,15 +62,15 @@ pub struct InstanceTrial {
 pub struct Baseline {
     pub config_hash: String,
     pub config: Configuration,
-    /// As a trial's.
+    /// As in a trial.
     pub metric: Option<f64>,
     pub result: ReplayResult,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub instances: Vec<InstanceTrial>,
-    /// Mangled.
+    /// Mangled name.
     #[serde(default)]
     pub kernel: String,
-    /// The instances that are tuned for.
+    /// The instances that the session tunes for.
     #[serde(default)]
     pub record_ids: Vec<String>,
 }
@@ -82,39 +82,39 @@ pub struct SessionSummary {
     /// "completed", "timeout", "baseline_only", "no_verified_configuration", "stopped_at_failure", "baseline_failed",
     /// "unproven", "interrupted", "invalid_configuration", "not_written" or "internal_error".
     pub status: String,
-    /// Trials that were asked for, or the size of a space that is walked; 0 where neither is known.
+    /// Requested trials, or the size of a space that is tried exhaustively; 0 if unknown.
     pub num_trials_requested: u64,
     pub num_trials_completed: u64,
     pub num_verified: u64,
     pub num_failed_verification: u64,
-    /// Memory was as recorded, which shows too little.
+    /// Memory is as recorded, but that shows too little.
     pub num_unproven: u64,
-    /// Trials that failed verification with another grid than the recorded one, which followed the block.
+    /// Trials that failed verification with another grid than the recorded one, because the grid followed the block.
     pub num_other_grid: u64,
     pub num_invalid_launch: u64,
     pub num_compile_error: u64,
     pub num_runtime_error: u64,
     pub num_invalid_config: u64,
     pub num_internal_error: u64,
-    /// Trials of the session before it was interrupted, and trials whose result another session knew; both are among
-    /// the completed.
+    /// Trials taken from the resumed session, and trials whose result another session knew. The completed trials
+    /// include both.
     pub num_resumed: u64,
     pub num_cached: u64,
     /// Trials that verified and were given up after their first runs.
     pub num_stopped: u64,
-    /// Trials that verified, of which an objective has no value: no candidates.
+    /// Trials that verified but cannot win, because an objective has no value.
     pub num_without_objective: u64,
-    /// Runs of trials, and runs that they did not need of those that they were allowed.
+    /// Runs of trials, and allowed runs that were not needed.
     pub num_runs: u64,
     pub num_runs_saved: u64,
-    /// Times that candidates were measured again, later in the session, before finalists were chosen.
+    /// Further visits of candidates before finalists were chosen.
     pub num_looks: u64,
-    /// Points that the space rejected, that stood for a configuration tried already, and that had a banned block shape;
-    /// no trials.
+    /// Points that are not trials: the space rejected them, their configuration was tried already, or their block shape
+    /// was banned.
     pub num_rejected: u64,
     pub num_repeated: u64,
     pub num_banned: u64,
-    /// The baseline, run again between candidates.
+    /// The baseline's runs between candidates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub references: Option<References>,
     /// ns.
@@ -122,9 +122,9 @@ pub struct SessionSummary {
     /// ns.
     pub best_metric: Option<f64>,
     pub best_speedup: Option<f64>,
-    /// `None` also where the recorded configuration is the best.
+    /// `None` if there is no best, or if it is the recorded configuration.
     pub best_trial: Option<u64>,
-    /// The best few against the baseline, measured again in turns, and the outcome in a sentence.
+    /// The comparison of the best few with the baseline, and its outcome in a sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confirmation: Option<Confirmation>,
     /// The fresh inputs that finalists were run on.
@@ -132,53 +132,54 @@ pub struct SessionSummary {
     pub fresh_inputs: FreshInputs,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub verdict: String,
-    /// Where the best lies on an edge of the space, a sentence each.
+    /// The edges of the space on which the best lies, one sentence each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub edges: Vec<String>,
-    /// Trials that verified, and did not when they were measured again or on an instance of `--verify-all`, and why:
-    /// they count as failed.
+    /// Trials that verified, but failed when they were measured again or on an instance of `--verify-all`, with the
+    /// reason. They count as failed.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub refuted: BTreeMap<u64, String>,
-    /// Those among them of which nothing is known, because something of Mneme's was missing or broke when they were
-    /// measured again. They count as internal errors, and a session that is resumed forgets that they are refuted.
+    /// Those refuted trials whose outcome is unknown, because a part of Mneme was missing or broke when they were
+    /// measured again. They count as internal errors, and a resumed session forgets that they were refuted.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub untested: BTreeSet<u64>,
-    /// Trials that nothing dominates, where there are several objectives.
+    /// The Pareto front, if there are several objectives.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pareto_front: Vec<u64>,
-    /// Instances on which the best was verified beyond those that were tuned for.
+    /// Further instances on which the best was verified.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub verified_on: Vec<String>,
-    /// Seconds that this run took, of a resumed session the last one.
+    /// Duration of this run in seconds; of a resumed session the last run.
     pub elapsed_s: f64,
 }
 
-/// How the device kept its pace while candidates were measured.
+/// The device's speed while candidates were measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct References {
     pub count: u64,
-    /// Those whose time was off by more than noise.
+    /// References whose time was off by more than noise.
     pub disturbed: u64,
-    /// The largest change among them, relative to the baseline's time: above 0 where it was slower.
+    /// The largest change among them, relative to the baseline's time; positive if slower.
     pub largest_change: f64,
-    /// Why clocks were below their limit then.
+    /// Reasons for low clocks at those times.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub throttled: Vec<String>,
-    /// Trials that were measured again, because the device was disturbed the first time.
+    /// Trials that were measured again because the device had been disturbed.
     pub repeated: u64,
-    /// Trials whose measurement stands although the device was disturbed: it was so to the end, or the second time too.
+    /// Trials that were measured while the device was disturbed and keep that measurement, because the disturbance
+    /// lasted or came back.
     pub in_doubt: u64,
 }
 
 impl SessionSummary {
-    /// One that was counted as verified is not, or cannot be told to be.
+    /// Moves a trial from the verified ones to the failed ones, or to internal errors if `is_untested`.
     pub fn count_refuted(&mut self, is_untested: bool) {
         self.num_verified = self.num_verified.saturating_sub(1);
         *if is_untested { &mut self.num_internal_error } else { &mut self.num_failed_verification } += 1;
     }
 
-    /// Whether nothing is known of any trial that makes sense, as something of Mneme's was missing or broke.
+    /// Whether no valid trial has a known outcome, because a part of Mneme was missing or broke.
     pub fn could_try_none(&self) -> bool {
         self.num_internal_error > 0 && self.num_internal_error + self.num_invalid_config == self.num_trials_completed
     }

@@ -1,4 +1,4 @@
-//! Configuration files, and the modes that replay nothing.
+//! Configuration files, and modes without a replay.
 
 use mneme_core::exit;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ fn a_file_says_what_a_command_line_can() {
         (&json!("max"), &json!(2), &json!("exhaustive"))
     );
     assert_eq!(home.trials("here").len(), 20);
-    // What was resolved is a configuration file again, and says the same.
+    // The resolved options are a configuration file with the same meaning.
     home.tune(&["--config", "here/config.json", "--results-dir", "again"], 0);
     let mut again = home.json("again/config.json");
     again["results_dir"] = "here".into();
@@ -62,7 +62,7 @@ fn a_baseline_alone() {
     assert!(output.contains("Baseline mean exec_time = 997") && !output.contains("BEST"), "{output}");
     assert_eq!(home.json("here/summary.json")["status"], "baseline_only");
     assert!(home.trials("here").is_empty() && home.path("here/baseline.json").exists());
-    // The rest can follow.
+    // A session can continue from there.
     home.tune(&["--resume", "--results-dir", "here", "--space-preset", "quick"], 0);
     assert!(!home.trials("here").is_empty());
 }
@@ -74,7 +74,7 @@ fn what_makes_no_sense_starts_nothing() {
         (&["--sampler", "tpe"][..], "needs --trials"),
         (&["--space-module", "a.py:B", "--launch-dim", "x"], "--launch-dim changes the built-in search space"),
         (&["--resume", "--record-database", "5.json"], "--resume needs --results-dir"),
-        (&["--optuna-storage", "s.log"], "--optuna-storage is Optuna's"),
+        (&["--optuna-storage", "s.log"], "--optuna-storage needs one of Optuna's samplers"),
     ] {
         let (stdout, stderr) = home.run(arguments, 64);
         assert!(
@@ -100,7 +100,7 @@ fn pipelines_come_from_files_too() {
     let space: Value = serde_json::from_str(&home.tune(&["--print-space", "--fixed-passes", "only"], 0)).unwrap();
     assert_eq!(space["parameters"]["passes"], json!(["only"]));
     std::fs::write(home.path("empty"), "# nothing\n").unwrap();
-    assert!(home.run(&["--pipeline-file", "empty"], exit::BAD_USAGE).1.contains("it has no pipeline"));
+    assert!(home.run(&["--pipeline-file", "empty"], exit::BAD_USAGE).1.contains("empty"));
 }
 
 #[test]

@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use crate::home::Home;
 
-/// A session over seven widths under six pipelines, while these answers are disturbed. Ten answers take a second, after
-/// which a reference is due.
+/// Runs a session over seven widths under six pipelines, with a range of answers disturbed. Ten answers take a second,
+/// after which a reference is due.
 fn tune(home: &Home, disturbed: &str) -> String {
     let passes = ["--passes", "a", "b", "c", "d", "e", "f"];
     let options = ["-rdb", "5.json", "--space-preset", "launch", "--finalists", "0", "--results-dir", "here"];
-    // References do not stand behind many candidates.
+    // A single worker, so that references do not wait behind many candidates.
     let passes = [&passes[..], &["--workers", "1"]].concat();
     let mut command = home.command(&[&options[..], &passes].concat());
     command.env("STUB_PAUSE", "0.1").env("STUB_DISTURBED", disturbed);
@@ -41,7 +41,7 @@ fn trials_of_a_disturbed_device_are_measured_again() {
     assert!(stderr.contains("temperature (hardware)") && stderr.contains("trials were measured again"), "{stderr}");
     let report = std::fs::read_to_string(home.path("here/report.html")).unwrap();
     assert!(report.contains("trials measured again, because the device was disturbed"));
-    // Every reader of the folder takes the last measurement.
+    // All readers of the folder use the last measurement.
     assert_eq!(home.json("here/best.json")["metric"], 993.0);
     home.run(&["--resume", "--results-dir", "here"], 0);
     let resumed = home.json("here/summary.json");

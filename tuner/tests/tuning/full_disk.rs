@@ -1,6 +1,6 @@
 //! Sessions on a full disk.
 //!
-//! They end with one sentence: what was found is told, what was written stands, and nothing is left half.
+//! They end with one error, report their findings, keep the files written so far, and leave no partial file.
 
 use std::process::{Command, Output};
 
@@ -21,7 +21,7 @@ fn script(home: &Home, program: &[&str], text: &str) -> Output {
     command.env("MNEME_HOME", home.folder()).current_dir(home.folder()).output().unwrap()
 }
 
-/// What a session must say whose results could not all be written.
+/// Asserts the messages of a session that could not write all results.
 #[track_caller]
 fn assert_told(output: &Output, how: &str) {
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -35,7 +35,7 @@ fn assert_told(output: &Output, how: &str) {
     assert_eq!(stdout.contains("BEST: "), found, "{stdout}{stderr}");
 }
 
-/// A real file system, wherever on the way it fills up: for the configuration, a trial, the summary, the report.
+/// A file system that fills up at different points: at the configuration, a trial, the summary, the report.
 #[test]
 fn a_full_disk_loses_nothing_that_was_found() {
     let unshared = ["unshare", "--user", "--map-root-user", "--mount"];
@@ -69,7 +69,7 @@ fn a_full_disk_loses_nothing_that_was_found() {
         full += 1;
         assert_eq!(output.status.code(), Some(exit::INTERNAL), "at {pages} pages: {output:?}");
         assert_told(&output, "No space left on device");
-        // Nothing that was written is lost, and with room the session comes to the same end.
+        // All written results remain, and with room the session reaches the same end.
         let lines: usize = std::fs::read_to_string(home.path("lines")).unwrap().trim().parse().unwrap();
         let trials = std::fs::read_to_string(home.path("trials.jsonl")).unwrap();
         assert!(trials.lines().count() == 21 && lines <= 21, "at {pages} pages: {}", trials.lines().count());
@@ -98,7 +98,7 @@ fn a_limit_on_the_size_of_files_is_a_full_disk() {
 #[test]
 fn a_cache_that_is_full_keeps_no_session_from_its_end() {
     let home = Home::new();
-    // Longer than files may become; none of it is a result.
+    // Longer than the file limit, without any results.
     std::fs::write(home.path("cache.jsonl"), "{\"key\":\"2|\"}\n".repeat(1 << 18)).unwrap();
     let output = script(&home, &["env"], "ulimit -f 4096; exec $tune $session --results-dir here --cache cache.jsonl");
     let stderr = String::from_utf8_lossy(&output.stderr);

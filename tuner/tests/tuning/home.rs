@@ -1,4 +1,4 @@
-//! A home for the command lines of these tests.
+//! A folder for the command lines of these tests.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A folder with the record of one kernel, and with the stand-in as `mneme-replay`.
+/// A folder with one kernel's recording, and a stub as `mneme-replay`.
 pub struct Home(TempDir);
 
 impl Home {
@@ -19,7 +19,7 @@ impl Home {
         home
     }
 
-    /// Writes the record of a kernel with these instances and how often each was launched.
+    /// Writes a kernel's recording with these instances and their numbers of launches.
     pub fn record(&self, hash: u64, instances: &[(&str, u64)]) {
         let instance = |occurrences: u64| {
             json!({
@@ -40,7 +40,7 @@ impl Home {
         self.0.path()
     }
 
-    /// A JSON file.
+    /// Reads a JSON file.
     #[track_caller]
     pub fn json(&self, name: &str) -> Value {
         serde_json::from_str(
@@ -66,13 +66,13 @@ impl Home {
         self.0.path().join(name)
     }
 
-    /// Standard output of `mneme-tune -rdb HOME/5.json ARGUMENTS`, which has to end with this status.
+    /// Runs `mneme-tune -rdb HOME/5.json ARGUMENTS`, asserts its exit status, and returns its standard output.
     #[track_caller]
     pub fn tune(&self, arguments: &[&str], status: i32) -> String {
         self.run(arguments, status).0
     }
 
-    /// The same with standard error.
+    /// The same, with standard error.
     #[track_caller]
     pub fn run(&self, arguments: &[&str], status: i32) -> (String, String) {
         let named = arguments.iter().any(|argument| ["--config", "--record-database", "--resume"].contains(argument));

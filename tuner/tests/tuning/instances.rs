@@ -1,11 +1,11 @@
-//! Several instances, several kernels, results that are shared.
+//! Several instances, several kernels, and shared results.
 
 use mneme_core::exit;
 use serde_json::json;
 
 use crate::home::Home;
 
-/// Launches of instances 1 and 2; the stand-in's times for the second are twice as long.
+/// Launches of instances 1 and 2. The stub's times for the second are twice as long.
 const LAUNCHES: [(&str, u64); 2] = [("1", 3), ("2", 1)];
 
 #[test]
@@ -39,10 +39,10 @@ fn instances_weigh_as_often_as_they_were_launched() {
     assert!((metric - (3.0 * 993.0 + 1986.0) / 4.0).abs() < 1.0, "{metric}");
     assert_eq!(best["instances"].as_array().unwrap().len(), 2);
     assert_eq!(best["instances"][1]["record_id"], "2");
-    // What does not verify on one of them is no candidate.
+    // A candidate must verify on all instances.
     let summary = home.json("here/summary.json");
     assert_eq!((&summary["num_verified"], &summary["num_failed_verification"]), (&json!(7), &json!(7)));
-    // The session goes on as any other.
+    // The session can be resumed like any other.
     home.tune(&["--resume", "--results-dir", "here"], 0);
     assert_eq!(home.json("here/summary.json")["num_resumed"], 14);
     assert_eq!(home.json("here/best.json"), best);
@@ -76,7 +76,7 @@ fn the_best_is_verified_on_other_instances() {
     assert!(stderr.contains("trial 0: it does not verify on every recorded instance (2: "), "{stderr}");
     assert_eq!(home.json("all/summary.json")["verified_on"], json!(["2"]));
     assert_eq!(with("named", &["--verify-all", "2"]).0, "right");
-    // What does not verify everywhere is not measured again, and counts as failed.
+    // Finalists that fail on another instance are not measured again, and count as failed.
     let launch = ["-rid", "1", "--space-preset", "launch", "--passes", "only-first", "right"];
     home.tune(&[&launch[..], &["--verify-all", "--results-dir", "again"]].concat(), 0);
     let summary = home.json("again/summary.json");
@@ -97,7 +97,7 @@ fn several_kernels_are_tuned_one_after_the_other() {
     home.record(6, &[("1", 1)]);
     home.record(7, &[("69", 1)]);
     let arguments = ["--record-database", ".", "--all-kernels", "--space-preset", "launch", "--results-dir", "here"];
-    // One of the kernels cannot be replayed here, which is no reason to leave out the others.
+    // One kernel cannot be replayed here; the others are tuned nevertheless.
     let (stdout, stderr) = home.run(&arguments, 69);
     assert_eq!(stdout.matches("BEST: ").count(), 2, "{stderr}");
     let tuned = home.json("here/proteus_tuned_kernels.json");

@@ -1,6 +1,4 @@
-//! `mneme-tune` against a server that does as its configurations say.
-//!
-//! Its command line, its sessions, and their resumption.
+//! `mneme-tune` against a stub server that obeys its configurations: command line, sessions, resumption.
 
 mod command_line;
 mod configuration;

@@ -1,4 +1,4 @@
-//! Objectives that a session asks its server for.
+//! Objectives that the server has to measure.
 
 use mneme_core::exit;
 
@@ -27,7 +27,7 @@ fn a_counter_that_is_not_counted_ends_the_session_before_any_candidate() {
     let mut command = home.command(&[&["-rdb", "5.json"], &OPTIONS[..]].concat());
     let output = command.env("STUB_UNCOUNTED", "the driver forbids it").output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
-    let expected = "the objective 'dram__bytes.sum' needs the hardware counter dram__bytes.sum, which was not counted: \
+    let expected = "the objective 'dram__bytes.sum' needs the hardware counter dram__bytes.sum, which has no value: \
                     the driver forbids it";
     assert!(output.status.code() == Some(exit::BAD_USAGE) && stderr.contains(expected), "{stderr}");
     assert!(home.trials("here").is_empty());
@@ -44,7 +44,7 @@ fn shared_runs_are_named_by_trial_or_as_the_baseline_s() {
         let (first, others) = trials.split_first().unwrap();
         assert_eq!(first["result"]["shared_with"].is_null(), answer == "2", "{first}");
         assert!(others.len() > 3 && others.iter().all(|trial| trial["result"]["shared_with"] == expected));
-        // What is resumed has them as they were.
+        // A resumed session keeps these names.
         home.run(&["--resume", "--results-dir", "here"], 0);
         assert_eq!(home.trials("here"), trials);
     }
@@ -55,7 +55,7 @@ fn candidates_without_a_value_of_the_objective_are_told_and_counted() {
     let home = Home::new();
     let options =
         ["--space-preset", "launch", "--passes", "a", "--results-dir", "here", "--finalists", "0", "--objective"];
-    // Defined for the baseline, and for no candidate that is faster than it.
+    // Defined for the baseline, but not for candidates that are faster.
     let more = ["-rdb", "5.json", "sqrt(time - baseline)"];
     let output = home.command(&[&more[..2], &options[..], &more[2..]].concat()).output().unwrap();
     let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

@@ -1,18 +1,16 @@
-//! Candidates that verify once and not again, or are found to be slower, win nothing.
-//!
-//! They are exported nowhere.
+//! Candidates that fail a later verification, or turn out slower, neither win nor are exported.
 
 use serde_json::{Value, json};
 
 use crate::home::Home;
 
-/// A session over these pipelines beside a baseline that is none of them, and the status it ends with.
+/// Runs a session over these pipelines, with a baseline that is not among them, and asserts its exit status.
 fn tune(home: &Home, passes: &[&str], more: &[&str], status: i32) -> (String, String) {
     std::fs::write(home.path("space.json"), json!({"parameters": {"passes": passes}}).to_string()).unwrap();
     home.run(&[&["--space", "space.json", "--results-dir", "here"], more].concat(), status)
 }
 
-/// What every output says where the recorded configuration is the best.
+/// Asserts that all output names the recorded configuration as the best.
 #[track_caller]
 fn assert_recorded(home: &Home, stdout: &str, stderr: &str) {
     let last = stdout.lines().last().unwrap();
@@ -32,18 +30,18 @@ fn who_verifies_only_sometimes_wins_nothing() {
     let home = Home::new();
     let (stdout, stderr) = tune(&home, &["sometimes 1", "sometimes 2"], &[], 2);
     assert_recorded(&home, &stdout, &stderr);
-    assert!(stderr.contains("trial 0: it verified, and did not"), "{stderr}");
+    assert!(stderr.contains("trial 0: it verified at first, but not"), "{stderr}");
     assert!(stderr.contains("0 of 2 configurations verified"), "{stderr}");
     let summary = home.json("here/summary.json");
     assert_eq!((&summary["num_verified"], &summary["num_failed_verification"]), (&json!(0), &json!(2)));
     assert_eq!(summary["status"], "no_verified_configuration");
     assert_eq!(summary["refuted"].as_object().map(serde_json::Map::len), Some(2), "{summary}");
     assert!(summary["confirmation"].is_null(), "nothing is left to be confirmed: {summary}");
-    // A session that goes on knows it; nothing is confirmed any more, and nothing wins.
+    // A resumed session knows this, so it confirms nothing and has no winner.
     let (stdout, _) = home.run(&["--resume", "--results-dir", "here"], 2);
     assert!(stdout.lines().last().unwrap().starts_with("BEST: as recorded"), "{stdout}");
     assert_eq!(home.json("here/summary.json")["refuted"].as_object().unwrap().len(), 2);
-    // Nor does any reader of the folder count them.
+    // Readers of the folder do not count them either.
     let journal = home.path("study.log");
     let output = home.command(&["report", "here", "--optuna-journal", journal.to_str().unwrap()]).output().unwrap();
     assert!(output.status.success());
@@ -73,21 +71,21 @@ fn the_fastest_that_stands_wins_where_others_are_refuted() {
             && home.json("here/summary.json")["confirmation"]["significant"] == true
     );
     assert_eq!(home.json("here/proteus_tuned_kernels.json")["_Z5kv"]["Pipeline"], "right");
-    // As many as were looked at again.
+    // At least one candidate was looked at again and refuted.
     assert!(!home.json("here/summary.json")["refuted"].as_object().unwrap().is_empty());
 }
 
 #[test]
 fn who_is_slower_is_neither_the_best_nor_exported() {
     let home = Home::new();
-    // What a session before has left for Proteus does not stay as if it were this one's.
+    // An earlier session's file for Proteus is not left as if it were this one's.
     std::fs::write(home.path("proteus.json"), json!({"_Z5kv": {"Pipeline": "old"}}).to_string()).unwrap();
     let (stdout, stderr) = tune(&home, &["late 1", "late 2"], &["--proteus-output", "proteus.json"], 0);
     assert_recorded(&home, &stdout, &stderr);
     assert_eq!(home.json("here/summary.json")["confirmation"]["finalists"][0]["fate"], "slower");
     assert!(!home.path("proteus.json").exists() && stderr.contains("proteus.json had an earlier result"), "{stderr}");
     assert_eq!(home.json("here/summary.json")["num_verified"], 2);
-    // In the folder of results neither.
+    // The same holds for the file in the results folder.
     tune(&home, &["right"], &["--finalists", "0"], 0);
     assert!(home.path("here/proteus_tuned_kernels.json").exists());
     let (stdout, stderr) = tune(&home, &["late 3", "late 4"], &["--resume", "--finalists", "3"], 0);
@@ -108,6 +106,6 @@ fn a_verdict_of_one_session_is_known_to_the_next_by_the_cache() {
 fn a_clock_that_stands_still_makes_nothing_fast() {
     let home = Home::new();
     let (stdout, _) = tune(&home, &["still", "right"], &["--finalists", "0"], 0);
-    assert!(stdout.contains("FAILED error=nothing was measured"), "{stdout}");
+    assert!(stdout.contains("FAILED error=the result has no measured runs"), "{stdout}");
     assert_eq!(home.json("here/best.json")["config"]["passes"], "right");
 }

@@ -1,4 +1,4 @@
-//! A session that is killed at any moment goes on with nothing lost and nothing done twice.
+//! A session that is killed at any moment can be resumed without losing or repeating work.
 
 use std::collections::{HashMap, HashSet};
 use std::process::Stdio;
@@ -33,7 +33,7 @@ fn arguments(results: &str) -> Vec<&str> {
     .concat()
 }
 
-/// Hashes of the configurations that the server was given, in order, without the baseline of each start.
+/// The configurations given to the server, in order, including the baseline of each start.
 fn submitted(home: &Home) -> Vec<(u64, u64, String)> {
     let text = std::fs::read_to_string(home.path("log")).unwrap_or_default();
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -47,7 +47,8 @@ fn submitted(home: &Home) -> Vec<(u64, u64, String)> {
 #[test]
 fn a_session_may_be_killed_at_any_moment() {
     let home = Home::new();
-    // What takes a whole session, to spread the kills over; one alone may have been slow.
+    // The duration of a whole session, over which the kills are spread. The minimum of three, because one may have been
+    // slow.
     let timed = |folder: &str| {
         let start = Instant::now();
         assert!(home.command(&arguments(folder)).stdout(Stdio::null()).status().unwrap().success());
@@ -74,7 +75,7 @@ fn a_session_may_be_killed_at_any_moment() {
             session.wait().unwrap();
             kills += 1;
         }
-        // Nothing that a session before had written down was replayed again.
+        // No trial of an earlier session was replayed again.
         for (_, width, passes) in submitted(&home).into_iter().skip(before).filter(|(id, ..)| *id > 0) {
             assert!(!done.contains(&format!("{width} {passes}")), "{width} {passes} was replayed twice");
         }
@@ -98,7 +99,7 @@ fn a_session_may_be_killed_at_any_moment() {
     assert_eq!((trials.len(), distinct("config_hash"), distinct("trial")), (SIZE, SIZE, SIZE));
     let summary = home.json("killed/summary.json");
     assert_eq!((&summary["num_trials_completed"], &summary["status"]), (&SIZE.into(), &"completed".into()));
-    // The numbers are those of a session that was left alone.
+    // Trials have the same numbers as in a session without interruption.
     let numbers = |folder: &str| -> HashMap<String, u64> {
         home.trials(folder)
             .iter()
@@ -118,13 +119,13 @@ fn a_folder_says_what_its_session_was_told() {
     );
     let before = home.trials("here");
     assert_eq!(before.len(), 4);
-    // No recording, no space, no sampler: all that was said before.
+    // Resumes without naming recording, space or sampler.
     home.tune(&["--resume", "--results-dir", "here", "--trials", "9"], 0);
     let after = home.trials("here");
     assert_eq!((after.len(), &after[..4]), (9, &before[..]));
     assert_eq!(home.json("here/summary.json")["num_resumed"], 4);
     assert_eq!(home.json("here/config.json")["seed"], 3);
-    // The same nine as in one go.
+    // The same nine as in a single session.
     home.tune(
         &["--space-preset", "compiler", "--sampler", "random", "--trials", "9", "--seed", "3", "--results-dir", "once"],
         0,
@@ -154,7 +155,7 @@ fn the_baseline_stands_unless_it_is_to_be_measured_again() {
     assert!(stderr.contains("another recording"), "{stderr}");
 }
 
-/// Trials of before would pass for some of now.
+/// Otherwise earlier trials would be mixed with different ones.
 #[test]
 fn other_conditions_are_refused_and_the_session_stays_as_it_was() {
     let home = Home::new();
@@ -198,7 +199,7 @@ fn a_session_may_go_on_in_another_space() {
     assert_eq!((after.len(), distinct.len(), &after[..6]), (30, 30, &before[..]));
 }
 
-/// The same kernel and the same launch, over other memory or judged by other rules, is another recording.
+/// The same kernel and launch with other memory, or other tolerances, is another recording.
 #[test]
 fn another_recording_is_refused_and_shares_no_results() {
     let home = Home::new();
@@ -237,7 +238,7 @@ fn another_recording_is_refused_and_shares_no_results() {
     home.tune(&["--resume", "--results-dir", "first"], 0);
 }
 
-/// Sessions and caches that do not say what they measured are not trusted.
+/// Sessions and caches without a recording's checksums are not used.
 #[test]
 fn what_does_not_say_which_recording_it_is_of_is_not_used() {
     let home = Home::new();
@@ -249,25 +250,25 @@ fn what_does_not_say_which_recording_it_is_of_is_not_used() {
     elsewhere["measured"]["device"] = "NVIDIA H200".into();
     std::fs::write(home.path("here/config.json"), elsewhere.to_string()).unwrap();
     let (_, stderr) = home.run(&["--resume", "--results-dir", "here"], exit::BAD_USAGE);
-    assert!(stderr.contains("here holds times of NVIDIA H200") && stderr.contains("those of d (driver 1"), "{stderr}");
+    assert!(stderr.contains("here holds times of NVIDIA H200") && stderr.contains("times of d (driver 1"), "{stderr}");
     config.as_object_mut().unwrap().remove("measured");
     std::fs::write(home.path("here/config.json"), config.to_string()).unwrap();
     let (_, stderr) = home.run(&["--resume", "--results-dir", "here"], exit::BAD_USAGE);
     assert!(stderr.contains("does not say which recording it measured"), "{stderr}");
     std::fs::remove_file(home.path("here/config.json")).unwrap();
     home.run(&["--resume", "-rdb", "5.json", "--results-dir", "here"], exit::BAD_USAGE);
-    // Keys began with what two sessions have in common, and that was less.
+    // Keys of an earlier format.
     let cache = std::fs::read_to_string(home.path("cache.jsonl")).unwrap();
     std::fs::write(home.path("cache.jsonl"), cache.replace("{\"key\":\"3|", "{\"key\":\"")).unwrap();
     let (_, stderr) = home.run(&[&arguments[..], &["again"]].concat(), 0);
-    assert!(stderr.contains(&format!("{} results in cache.jsonl are not used", cache.lines().count())), "{stderr}");
+    assert!(stderr.contains(&format!("{} results in cache.jsonl", cache.lines().count())), "{stderr}");
     assert_eq!(home.json("again/summary.json")["num_cached"], 0);
 }
 
 #[test]
 fn a_trial_of_another_space_wins_nothing_in_this_one() {
     let home = Home::new();
-    // Blocks of 8 threads are faster than those of the recorded 4, which are the only ones of the second space.
+    // Blocks of 8 threads are faster than the recorded 4, the only ones in the second space.
     home.tune(&["--space-preset", "launch", "--passes", "a", "--results-dir", "here"], 0);
     assert_eq!(home.json("here/best.json")["config"]["block"]["x"], 8);
     home.tune(
@@ -287,9 +288,9 @@ fn a_trial_of_another_space_wins_nothing_in_this_one() {
     );
     let best = home.json("here/best.json");
     assert_eq!(best["config"]["block"]["x"], 4, "{best}");
-    // What both spaces have is not measured again, and may win.
+    // Points of both spaces are not measured again, and may win.
     assert_eq!(home.trials("here").iter().filter(|trial| trial["config"]["block"]["x"] == 4).count(), 2);
-    // The same parameters that mean something else are another space, too.
+    // Equal parameters with another meaning make another space, too.
     let space = |twice: &str| {
         std::fs::write(home.path("space.yaml"), format!("parameters:\n  w: [1, 2]\nderived:\n  block.x: {twice}\n"))
             .unwrap()
@@ -304,8 +305,7 @@ fn a_trial_of_another_space_wins_nothing_in_this_one() {
     assert_eq!(trials.len(), 4);
 }
 
-/// What could not be tried, because something was missing, is tried by the session that goes on: neither its own
-/// results nor the cache stand in the way.
+/// A resumed session tries the candidates for which something was missing, despite earlier results and the cache.
 #[test]
 fn what_was_missing_is_tried_when_it_is_there() {
     let home = Home::new();
@@ -324,13 +324,13 @@ fn what_was_missing_is_tried_when_it_is_there() {
     assert!(missing > Some(0) && missing < size, "{summary}");
     let (summary, stderr) = run(&["--resume", "--trials", "3"], "");
     assert_eq!(summary["num_trials_completed"], 3, "{summary}");
-    assert!(stderr.contains("3 configurations that could not be tried before were not tried now"), "{stderr}");
+    assert!(stderr.contains("3 configurations could not be tried before and were not tried now"), "{stderr}");
     let (summary, stderr) = run(&["--resume", "--trials", "6"], "");
     assert!(!stderr.contains("not tried now"), "{stderr}");
     assert_eq!(summary["num_internal_error"], 0, "{summary}");
     assert_eq!((summary["num_trials_completed"].as_u64(), summary["num_verified"].as_u64()), (size, size), "{summary}");
     assert_eq!(summary["num_resumed"].as_u64(), size.zip(missing).map(|(all, missing)| all - missing), "{summary}");
-    // Lines of before stay; the last one of a number counts.
+    // Earlier lines stay; the last line of a number counts.
     let lines: Vec<u64> = home.trials("results").iter().map(|trial| trial["trial"].as_u64().unwrap()).collect();
     let distinct: HashSet<&u64> = lines.iter().collect();
     assert_eq!((Some(distinct.len() as u64), Some(lines.len() as u64)), (size, size.zip(missing).map(|(a, b)| a + b)));
@@ -338,8 +338,8 @@ fn what_was_missing_is_tried_when_it_is_there() {
     assert_eq!((&again["num_resumed"], &again["num_verified"]), (&size.into(), &size.into()), "{again}");
 }
 
-/// A builder that is gone when finalists are measured again says nothing of them: they win nothing then, and are there
-/// again when it is.
+/// If a builder is missing when finalists are measured again, they cannot win, but a resumed session can try them
+/// again.
 #[test]
 fn what_cannot_be_measured_again_is_not_refuted_for_good() {
     let home = Home::new();
@@ -354,11 +354,11 @@ fn what_cannot_be_measured_again_is_not_refuted_for_good() {
     };
     let (summary, _) = run(&[], "", 0);
     assert_eq!((&summary["num_verified"], summary.get("refuted")), (&4.into(), None), "{summary}");
-    // One of those that could not be measured may be faster than what was recorded.
+    // A candidate that could not be measured may be faster than the recorded configuration.
     let (summary, stderr) = run(&["--resume"], "missing", exit::INTERNAL);
     assert_eq!((&summary["num_verified"], &summary["num_internal_error"]), (&2.into(), &2.into()), "{summary}");
     assert_eq!(summary["untested"].as_array().map(Vec::len), Some(2), "{summary}");
-    assert!(stderr.contains("it verified, and could not be measured again: it is missing; install it"), "{stderr}");
+    assert!(stderr.contains("it verified, but could not be measured again: it is missing; install it"), "{stderr}");
     assert!(stderr.contains("2 of 4 configurations could not be tried: it is missing; install it"), "{stderr}");
     let (summary, _) = run(&["--resume"], "", 0);
     let known = (&summary["num_verified"], summary.get("refuted"), summary.get("untested"));
@@ -374,7 +374,7 @@ fn a_session_that_could_try_nothing_says_so() {
         let output = home.command(&[&arguments, resume].concat()).env("STUB_MISSING", missing).output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
     };
-    // The baseline was measured while the builder was there.
+    // The baseline was measured before the builder went missing.
     assert_eq!(run("", &["--baseline-only"]).0, Some(0));
     let (status, stderr) = run("missing", &["--resume"]);
     assert_eq!(status, Some(exit::INTERNAL), "{stderr}");
@@ -382,7 +382,7 @@ fn a_session_that_could_try_nothing_says_so() {
     assert_eq!(home.json("results/summary.json")["status"], "internal_error");
 }
 
-/// A session goes on with the LLVM that it began with, whatever was installed since; not with another release of one.
+/// A resumed session keeps its LLVM version even if others were installed since, and refuses another release of it.
 #[test]
 fn a_session_keeps_its_compilers() {
     let home = Home::new();
@@ -399,7 +399,7 @@ fn a_session_keeps_its_compilers() {
     assert_eq!((first.0, llvm()), (Some(0), "22.1.8".into()), "{}", first.1);
     let second = run("results", &["--resume", "--trials", "3"], "19.1.7 22.1.8");
     assert_eq!((second.0, llvm()), (Some(0), "22.1.8".into()), "{}", second.1);
-    let another = "LLVM 22.1.8, which those of LLVM 22.1.3 do not compare with";
+    let another = "LLVM 22.1.8, which cannot be compared with times of LLVM 22.1.3";
     assert_eq!(run("third", &["--trials", "2"], "19.1.7 22.1.8").0, Some(0));
     let third = run("third", &["--resume"], "19.1.7 22.1.3");
     assert!(third.0 == Some(exit::BAD_USAGE) && third.1.contains(another), "{}", third.1);

@@ -1,4 +1,4 @@
-//! Whole sessions against a server that does as its configurations say.
+//! Whole sessions against a stub server that obeys its configurations.
 
 use std::path::Path;
 
@@ -70,7 +70,7 @@ fn plan(folder: &Path, passes: &[&str]) -> Plan {
     }
 }
 
-/// Walks a space with one candidate under way, so that its outcome is known when the next one is chosen.
+/// Walks a space with one candidate in flight, so each choice knows all earlier outcomes.
 #[derive(Default)]
 struct OneByOne(Exhaustive);
 
@@ -91,7 +91,7 @@ fn one_by_one(plan: Plan, space: impl SearchSpace + 'static) -> Plan {
 const PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
 
 fn run(folder: &Path, plan: Plan) -> Result<i32, SessionError> {
-    // A child that another test has just forked holds the lock of a session that is over until it runs its program.
+    // A child that another test has just forked holds the lock of an ended session until it runs its program.
     let open = || {
         (0..500).find_map(|_| {
             Results::open(&folder.join("results"), plan.settings.resume).map_err(|_| std::thread::sleep(PAUSE)).ok()
@@ -114,7 +114,7 @@ fn trials(folder: &Path) -> Vec<Value> {
 #[test]
 fn the_fastest_verified_configuration_wins() {
     let folder = tempfile::tempdir().unwrap();
-    // "wrong" is faster than everything and does not verify.
+    // "wrong" is fastest but does not verify.
     let size = 3 * WIDTHS;
     assert_eq!(run(folder.path(), plan(folder.path(), &["right", "wrong", "unknown"])).unwrap(), 0);
     let best = json(folder.path(), "best.json");
@@ -193,7 +193,7 @@ fn a_block_shape_that_is_refused_twice_is_left_alone() {
     let passes = ["right", "wide 1", "wide 2", "wide 3", "wide 4"];
     assert_eq!(run(folder.path(), one_by_one(plan(folder.path(), &passes), space(&passes))).unwrap(), 0);
     assert_eq!(json(folder.path(), "summary.json")["num_banned"], 0, "each shape was accepted with the first pipeline");
-    // A space whose points come in another order than the baseline's.
+    // A space that begins with another pipeline than the baseline's.
     let refused = |ban| {
         let folder = tempfile::tempdir().unwrap();
         let reversed = Reversed(space(&["right", "wide 1", "wide 2", "wide 3"]));
@@ -208,7 +208,7 @@ fn a_block_shape_that_is_refused_twice_is_left_alone() {
     assert_eq!(refused(true), (2 * widths, 2 * widths));
 }
 
-/// A space with its pipelines in the opposite order.
+/// A space with its pipelines in reverse order.
 struct Reversed(PresetSpace);
 
 impl SearchSpace for Reversed {
@@ -267,7 +267,7 @@ fn trials_and_time_are_limits() {
 
 #[test]
 fn hopeless_candidates_are_given_up_after_their_first_run() {
-    /// Everything that is slower than this many nanoseconds.
+    /// Everything slower than this many nanoseconds.
     struct Slower(f64);
 
     impl EarlyStop for Slower {
@@ -283,7 +283,7 @@ fn hopeless_candidates_are_given_up_after_their_first_run() {
         plan
     };
     assert_eq!(run(folder.path(), with(false)).unwrap(), 0);
-    // Widths 1, 2 and 3 take 1000 ns less their width in the first of their runs, 4 and 5 take 996 and 995.
+    // In the first run, widths 1, 2 and 3 take 1000 ns minus their width; 4 and 5 take 996 and 995.
     let stopped: Vec<u64> = trials(folder.path())
         .iter()
         .filter(|trial| trial["stopped"].is_f64())
