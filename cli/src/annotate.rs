@@ -14,19 +14,19 @@ use crate::selection::{KernelFile, Selection};
 pub struct AnnotateOptions {
     #[command(flatten)]
     selection: Selection,
-    /// Allocations that the application has given this tag
+    /// Allocations with this tag from the application
     #[arg(long, group = "target", value_name = "NAME")]
     tag: Option<String>,
-    /// The device variable of this mangled name
+    /// The device variable with this mangled name
     #[arg(long, group = "target", value_name = "NAME")]
     variable: Option<String>,
-    /// What this argument of the kernel, counted from 0, points into
+    /// The memory to which this argument of the kernel points, counted from 0
     #[arg(long, group = "target", value_name = "INDEX")]
     argument: Option<u32>,
-    /// What this recorded address lies in, see mneme show
+    /// The memory that contains this recorded address, see mneme show
     #[arg(long, group = "target", value_name = "0xADDRESS", value_parser = address)]
     address: Option<u64>,
-    /// What the memory holds: u8, i8, u16, i16, u32, i32, u64, i64, f16, f32 or f64
+    /// Type of the memory: u8, i8, u16, i16, u32, i32, u64, i64, f16, f32 or f64
     #[arg(long, requires = "target", value_name = "TYPE", value_parser = dtype)]
     dtype: Option<DataType>,
     /// Largest |replayed - recorded|
@@ -38,10 +38,10 @@ pub struct AnnotateOptions {
     /// Largest distance in representable values
     #[arg(long, group = "threshold", requires = "target", value_name = "COUNT", value_parser = threshold)]
     ulp: Option<f64>,
-    /// Bound the norm of all errors, not each: none, l1, l2 or linf
+    /// Bound the norm of all errors instead of each error: none, l1, l2 or linf
     #[arg(long, requires = "threshold", value_name = "NORM", value_parser = norm)]
     norm: Option<Norm>,
-    /// Do not compare this memory at all
+    /// Do not compare this memory
     #[arg(long, group = "threshold", requires = "target")]
     ignore: bool,
     /// Remove the rule for this memory
@@ -50,8 +50,8 @@ pub struct AnnotateOptions {
 }
 
 fn address(text: &str) -> Result<u64, String> {
-    let digits = text.strip_prefix("0x").ok_or("it has to begin with 0x")?;
-    u64::from_str_radix(digits, 16).map_err(|_| "it is no hexadecimal number".into())
+    let digits = text.strip_prefix("0x").ok_or("it must begin with 0x")?;
+    u64::from_str_radix(digits, 16).map_err(|_| "it is not a hexadecimal number".into())
 }
 
 fn dtype(text: &str) -> Result<DataType, String> {
@@ -59,14 +59,14 @@ fn dtype(text: &str) -> Result<DataType, String> {
 }
 
 fn norm(text: &str) -> Result<Norm, String> {
-    Norm::ALL.into_iter().find(|norm| norm.name() == text).ok_or_else(|| "it has to be none, l1, l2 or linf".into())
+    Norm::ALL.into_iter().find(|norm| norm.name() == text).ok_or_else(|| "it must be none, l1, l2 or linf".into())
 }
 
 fn threshold(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()
         .filter(|value: &f64| value.is_finite() && *value >= 0.0)
-        .ok_or_else(|| "it has to be a number of at least 0".into())
+        .ok_or_else(|| "it must be a number of at least 0".into())
 }
 
 impl AnnotateOptions {
@@ -84,10 +84,10 @@ impl AnnotateOptions {
             [(self.absolute, Threshold::Absolute), (self.relative, Threshold::Relative), (self.ulp, Threshold::Ulp)];
         let found = thresholds.into_iter().find_map(|(value, kind)| Some((value?, kind)));
         let (threshold, kind) = found.ok_or_else(|| {
-            CommandError::Usage("say how far the memory may differ: --absolute, --relative, --ulp or --ignore".into())
+            CommandError::Usage("name the allowed difference: --absolute, --relative, --ulp or --ignore".into())
         })?;
         let dtype =
-            self.dtype.ok_or_else(|| CommandError::Usage("say what the memory holds, such as --dtype f64".into()))?;
+            self.dtype.ok_or_else(|| CommandError::Usage("name the type of the memory, such as --dtype f64".into()))?;
         Ok(Tolerance { dtype, threshold, kind, norm: self.norm.unwrap_or_default(), ignore: false })
     }
 }
@@ -124,10 +124,10 @@ pub fn run(options: &AnnotateOptions) -> Result<(), CommandError> {
         let found = selected.kernels.iter().map(|kernel| has(kernel, &target)).collect::<Result<Vec<_>, _>>()?;
         if !found.contains(&true) {
             return Err(CommandError::Usage(format!(
-                "{target} leads to no recorded memory; mneme show lists the arguments that are pointers, variables and allocations"
+                "{target} matches no recorded memory; for pointer arguments, variables and allocations, see mneme show"
             )));
         }
-        // Of a folder, those kernels are meant that have it.
+        // In a folder, the rule is for the kernels that have such memory.
         let mut found = found.into_iter();
         selected.kernels.retain(|_| found.next() == Some(true));
     }
@@ -138,7 +138,7 @@ pub fn run(options: &AnnotateOptions) -> Result<(), CommandError> {
             if options.remove {
                 if !rules.remove(&target) {
                     return Err(CommandError::Usage(format!(
-                        "there is no rule for {target} in {}",
+                        "{} has no rule for {target}",
                         Rules::path(&kernel.path).display()
                     )));
                 }
@@ -152,7 +152,7 @@ pub fn run(options: &AnnotateOptions) -> Result<(), CommandError> {
             text += &format!("  {}: {}\n", rule.target, rule.tolerance);
         }
         if rules.rules.is_empty() {
-            text += "  no rules: bytes are compared, and annotated buffers as the application said\n";
+            text += "  no rules: memory is compared byte by byte, and annotated buffers as the application specified\n";
         }
     }
     print(&text)?;

@@ -1,4 +1,4 @@
-//! Starting an application under the recorder, and ending as it ended.
+//! Starts an application under the recorder, and ends like it.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -23,30 +23,30 @@ use crate::hip_library::HipLibrary;
 use crate::report::SummaryFile;
 use crate::{memory_file, siblings, variables};
 
-/// What `mneme record`, `mneme profile` and `mneme apply` are told about the application.
+/// The application to run, and how: options of `mneme record`, `mneme profile` and `mneme apply`.
 #[derive(Debug, Args)]
 pub struct Application {
-    /// Device to run on: cpu, cuda (an NVIDIA GPU) or hip (an AMD GPU) [default: a GPU if there is one, else the CPU
-    /// device]
+    /// Device to run on: cpu, cuda (an NVIDIA GPU) or hip (an AMD GPU) [default: a GPU if there is one, otherwise the
+    /// CPU device]
     #[arg(long, value_name = "DEVICE", value_parser = device::chosen)]
     device: Option<DeviceChoice>,
-    /// What the recorder reports
+    /// Detail of the recorder's messages
     #[arg(short = 'v', long = "verbosity", alias = "log-level", value_name = "LEVEL", value_parser = ["error", "warning", "info", "debug"])]
     verbosity: Option<String>,
-    /// The application and its arguments; everything after its name is the application's, with -- in front or without
+    /// The application and its arguments, with or without -- in front; everything after its name belongs to it
     #[arg(trailing_var_arg = true, required = true, value_name = "APPLICATION")]
     command: Vec<OsString>,
 }
 
 impl Application {
-    /// Gives the application its arguments as they were typed: without `--` in front, those that look like ours have
-    /// been normalised. They are the end of the command line.
+    /// Restores the application's arguments as typed, because those that look like our options were normalised. They
+    /// are the end of the command line.
     pub fn restore(&mut self, typed: &[OsString]) {
         let start = typed.len().saturating_sub(self.command.len());
         self.command = typed[start..].to_vec();
     }
 
-    /// Whether none is named.
+    /// Whether no application is named.
     pub fn is_empty(&self) -> bool {
         self.command.is_empty()
     }
@@ -55,14 +55,14 @@ impl Application {
         self.command[0].to_string_lossy().into_owned()
     }
 
-    /// Refuses a program that could not be started.
+    /// Fails if the program cannot be started.
     pub fn check(&self) -> Result<(), CommandError> {
         let path = resolve(&self.command[0]);
         nix::unistd::access(&path, nix::unistd::AccessFlags::X_OK)
             .map_err(|error| CommandError::Start { path, source: error.into() })
     }
 
-    /// Runs it under the recorder to its end. `settings` are the recorder's environment variables.
+    /// Runs the application under the recorder to its end. `settings` are the recorder's environment variables.
     pub fn run(
         &self,
         mode: RecorderMode,
@@ -80,7 +80,7 @@ impl Application {
         self.wait_for(command)
     }
 
-    /// Runs it to its end without a recorder.
+    /// Runs the application to its end without a recorder.
     pub fn run_alone(&self) -> Result<ExitStatus, CommandError> {
         let PreparedRun { command, hip: _hip, .. } = self.prepare(None)?;
         self.wait_for(command)
@@ -90,9 +90,9 @@ impl Application {
         wait_for(command).map_err(|source| CommandError::Start { path: resolve(&self.command[0]), source })
     }
 
-    /// What runs it on its device, with the recorder in it for a mode of that.
+    /// Prepares the command for the application's device, with the recorder preloaded if there is a mode.
     fn prepare(&self, mode: Option<RecorderMode>) -> Result<PreparedRun, CommandError> {
-        // A line or a report that nobody reads is no reason to end, and would end the application.
+        // A closed output must not end this process, because that would end the application.
         survive_broken_pipes();
         variables::check()?;
         let program = resolve(&self.command[0]);
@@ -110,7 +110,7 @@ impl Application {
             let is_hip = needs.libraries.iter().any(|library| library.starts_with("libamdhip64."));
             hip = match folder {
                 Ok(folder) => Some(folder),
-                // Most programs have no use for it.
+                // Most programs do not use HIP's libraries.
                 Err(_) if !is_hip => None,
                 Err(source) => return Err(CommandError::Io { path: std::env::temp_dir(), source }),
             };
@@ -127,7 +127,7 @@ impl Application {
             );
         }
         let mut command = Command::new(&program);
-        // A program may act by its name.
+        // Programs may behave by the name they are started with.
         command.arg0(&self.command[0]).args(&self.command[1..]);
         command.envs(hip.iter().map(|hip| ("LD_LIBRARY_PATH", hip.path(std::env::var_os("LD_LIBRARY_PATH")))));
         if !libraries.is_empty() {
@@ -138,20 +138,20 @@ impl Application {
     }
 }
 
-/// An application that is about to be run.
+/// An application that is ready to run.
 struct PreparedRun {
     command: Command,
     device: DeviceChoice,
-    /// In use as long as it runs.
+    /// Must live as long as the application runs.
     hip: Option<HipLibrary>,
 }
 
-/// The child that signals are passed on to; 0 before there is one.
+/// The child that gets our signals; 0 before it exists.
 static CHILD: AtomicI32 = AtomicI32::new(0);
-/// The last signal that came and asks for an end, or 0.
+/// The last signal that asked for an end, or 0.
 static INTERRUPTION: AtomicI32 = AtomicI32::new(0);
-/// Signals that are not passed on: those that stop and continue, which the terminal sends to the application as well;
-/// those that tell of our own faults, children and readers; those that nobody can catch.
+/// Signals that are not passed on: those that stop and continue, which the terminal also sends to the application;
+/// those about our own faults, children and readers; those that cannot be caught.
 const KEPT: [libc::c_int; 16] = [
     libc::SIGCHLD,
     libc::SIGPIPE,
@@ -171,10 +171,10 @@ const KEPT: [libc::c_int; 16] = [
     libc::SIGWINCH,
 ];
 
-/// Signals that people and job schedulers send to the process they have started, which is this one: all that a program
-/// may have a use for.
+/// Signals that are passed on. People and job schedulers send them to the process they have started, which is this one;
+/// the application may use any of them.
 fn passed_on() -> impl Iterator<Item = libc::c_int> {
-    // Between these two are signals of the C library's own.
+    // The C library uses the signals between these two itself.
     let standard = 1..32;
     standard.chain(libc::SIGRTMIN()..=libc::SIGRTMAX()).filter(|signal| !KEPT.contains(signal))
 }
@@ -184,8 +184,8 @@ extern "C" fn pass_on(signal: libc::c_int, information: *mut libc::siginfo_t, _c
     if [libc::SIGHUP, libc::SIGINT, libc::SIGTERM].contains(&signal) {
         INTERRUPTION.store(signal, Ordering::Relaxed);
     }
-    // SAFETY: the kernel gives a valid structure; kill is safe in signal handlers. What the terminal sends, the child
-    // has got itself.
+    // SAFETY: the kernel gives a valid structure; kill is safe in signal handlers. The child gets signals of the
+    // terminal directly.
     unsafe {
         if child > 0 && (*information).si_code != libc::SI_KERNEL {
             libc::kill(child, signal);
@@ -193,20 +193,19 @@ extern "C" fn pass_on(signal: libc::c_int, information: *mut libc::siginfo_t, _c
     }
 }
 
-/// The signal that has asked for an end since the first program was started, if one has: it was passed on to whatever
-/// ran then.
+/// The signal that asked for an end since the first program started, if any. It was passed on to the program that ran
+/// then.
 pub fn interruption() -> Option<i32> {
     Some(INTERRUPTION.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
 }
 
-/// Starts a program and waits for its end, through every signal but those that cannot be caught: by one of those we end
-/// alone, and the program goes on.
+/// Starts a program and waits for its end, despite all signals that can be caught. If one that cannot be caught ends
+/// this process, the program continues.
 ///
-/// # Errors
-/// It cannot be started.
+/// # Errors The program cannot be started.
 pub fn wait_for(mut command: Command) -> std::io::Result<ExitStatus> {
     let mut own: Vec<libc::c_int> = Vec::new();
-    // SAFETY: the handler is safe in signal context. What was ignored stays so, for the child too.
+    // SAFETY: the handler is safe in signal context. Ignored signals stay ignored, for the child too.
     unsafe {
         for signal in passed_on() {
             let mut before: libc::sigaction = std::mem::zeroed();
@@ -220,10 +219,10 @@ pub fn wait_for(mut command: Command) -> std::io::Result<ExitStatus> {
             }
         }
     }
-    // What arrives before the child has a number waits until it has.
+    // Signals that arrive before the child's number is stored are delayed.
     let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
-    // SAFETY: the calls are safe between fork and exec. The disposition of SIGPIPE that `main` gave us is not the
-    // application's, nor are our handlers, which a signal to the child would find until it is the program.
+    // SAFETY: the calls are safe between fork and exec. They reset SIGPIPE, which `main` changed, and our handlers,
+    // which would otherwise catch a signal to the child before it is the program.
     unsafe {
         command.pre_exec(move || {
             libc::signal(libc::SIGPIPE, libc::SIG_DFL);
@@ -239,7 +238,7 @@ pub fn wait_for(mut command: Command) -> std::io::Result<ExitStatus> {
     }
     before.thread_set_mask()?;
     let mut child = started?;
-    // Its number stays its own until it is reaped.
+    // Its number cannot be reused until it is reaped.
     let ended =
         || waitid(Id::Pid(Pid::from_raw(child.id().cast_signed())), WaitPidFlag::WEXITED | WaitPidFlag::WNOWAIT);
     while ended() == Err(Errno::EINTR) {}
@@ -247,10 +246,10 @@ pub fn wait_for(mut command: Command) -> std::io::Result<ExitStatus> {
     child.wait()
 }
 
-/// Ends as the application has ended: with its status, or by the signal that ended it.
+/// Ends like the application: with its status, or by its signal.
 pub fn end_like(status: ExitStatus) -> ! {
     if let Some(signal) = status.signal() {
-        // SAFETY: no memory is involved; a second core file would only hide the application's.
+        // SAFETY: no memory is involved. A second core file would only hide the application's.
         unsafe {
             let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
             libc::setrlimit(libc::RLIMIT_CORE, &none);
@@ -262,7 +261,7 @@ pub fn end_like(status: ExitStatus) -> ! {
     std::process::exit(status.code().unwrap_or(mneme_core::exit::INTERNAL))
 }
 
-/// How names of libraries begin that refuse to start unless they are the first.
+/// Prefixes of libraries that must be loaded first.
 const SANITIZERS: [&str; 6] =
     ["libasan.so", "liblsan.so", "libtsan.so", "libclang_rt.asan", "libclang_rt.lsan", "libclang_rt.tsan"];
 
@@ -271,9 +270,9 @@ fn is_sanitizer(library: &[u8]) -> bool {
     SANITIZERS.iter().any(|sanitizer| name.starts_with(sanitizer.as_bytes()))
 }
 
-/// `LD_PRELOAD` with our libraries in front of what is there already, behind the sanitizers of that and of the program.
+/// `LD_PRELOAD` with our libraries before the existing ones, but after sanitizers from there and from the program.
 fn preload(needs: &Needs, libraries: &[PathBuf], existing: &OsStr) -> Result<OsString, CommandError> {
-    // The dynamic loader knows no way to quote its separators.
+    // The dynamic loader has no quoting for its separators.
     let is_separator = |byte: &u8| b" :".contains(byte);
     if let Some(library) = libraries.iter().find(|library| library.as_os_str().as_bytes().iter().any(is_separator)) {
         return Err(CommandError::Usage(format!(
@@ -293,7 +292,7 @@ fn preload(needs: &Needs, libraries: &[PathBuf], existing: &OsStr) -> Result<OsS
     Ok(OsString::from_vec(list.join(&b':')))
 }
 
-/// The file that a program's name stands for, as `execvp` finds it; the name itself where nothing is found.
+/// The file of a program's name, as `execvp` finds it; otherwise the name itself.
 fn resolve(name: &OsStr) -> PathBuf {
     let path = Path::new(name);
     if path.components().count() > 1 || path.is_absolute() || name.as_bytes().contains(&b'/') {
@@ -306,7 +305,7 @@ fn resolve(name: &OsStr) -> PathBuf {
         .unwrap_or_else(|| path.into())
 }
 
-/// The CPU device stands in for the shared CUDA runtime; one that is linked into the program would look for a GPU.
+/// The CPU device replaces the shared CUDA runtime. A runtime that is linked into the program would look for a GPU.
 fn refuse_static_runtime(application: &Path, needs: &Needs) -> Result<(), CommandError> {
     let has_shared_runtime = needs
         .libraries
@@ -314,7 +313,7 @@ fn refuse_static_runtime(application: &Path, needs: &Needs) -> Result<(), Comman
         .any(|library| ["libcudart.", "libamdhip64."].iter().any(|name| library.starts_with(name)));
     if needs.device_code && !has_shared_runtime {
         return Err(CommandError::NoDevice(format!(
-            "{} has the static CUDA runtime linked in, which the CPU device cannot stand in for; link the shared one where the loader finds it (clang: -lcudart; nvcc: -cudart shared; CMake: CMAKE_CUDA_RUNTIME_LIBRARY=Shared), or record on a GPU",
+            "{} is linked with the static CUDA runtime, which the CPU device cannot replace; link the shared one so the loader finds it (clang: -lcudart; nvcc: -cudart shared; CMake: CMAKE_CUDA_RUNTIME_LIBRARY=Shared), or record on a GPU",
             application.display()
         )));
     }

@@ -1,9 +1,9 @@
-//! Child processes of ours: they do not outlive the thread that starts them, and it outlives them.
+//! Child processes that end with the thread that starts them.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Has the program killed when the calling thread ends, whatever ends it.
+/// Has the kernel kill the program when the calling thread ends, for any reason.
 pub fn end_with_this_thread(command: &mut Command) {
     let own = std::process::id();
     // SAFETY: both calls are safe between fork and exec.
@@ -16,7 +16,7 @@ pub fn end_with_this_thread(command: &mut Command) {
     }
 }
 
-/// From here on, a reader that is gone makes a write of this process fail, and does not end it.
+/// Makes writes to a closed pipe fail instead of ending this process.
 pub fn survive_broken_pipes() {
     // SAFETY: a disposition without a handler.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };

@@ -12,7 +12,7 @@ use crate::siblings;
 
 #[derive(Debug, Args)]
 pub struct ConfigOptions {
-    /// What to print; everything, as KEY=VALUE, where it is left out
+    /// The value to print [default: all, as KEY=VALUE]
     #[arg(value_enum)]
     key: Option<Key>,
 }
@@ -23,7 +23,7 @@ enum Key {
     Cc,
     /// C++ (and CUDA) compiler that makes kernels recordable
     Cxx,
-    /// Where Mneme is installed
+    /// Folder where Mneme is installed
     Prefix,
     /// Folder of the libraries
     Libdir,
@@ -37,13 +37,13 @@ enum Key {
     Ldflags,
 }
 
-/// The CMake package, for the folder that cargo builds in; `scripts/install` copies the same files.
+/// The CMake package, for cargo's build folder. `scripts/install` copies the same files.
 const CMAKE_FILES: [(&str, &str); 2] = [
     ("mnemeConfig.cmake", include_str!("../../compiler/cmake/mnemeConfig.cmake")),
     ("mnemeConfigVersion.cmake", include_str!("../../compiler/cmake/mnemeConfigVersion.cmake")),
 ];
 
-/// The headers, likewise.
+/// The headers, for cargo's build folder.
 const HEADERS: [(&str, &str); 3] = [
     ("mneme.h", include_str!("../../interposer/include/mneme.h")),
     ("mneme.f90", include_str!("../../interposer/include/mneme.f90")),
@@ -53,7 +53,7 @@ const HEADERS: [(&str, &str); 3] = [
 /// The compiler wrappers: names under which mneme-cc is a compiler.
 const WRAPPERS: [&str; 2] = ["mneme-clang", "mneme-clang++"];
 
-/// Where things are in one of the two layouts of [`install`].
+/// The places of files in one of the two layouts of [`install`].
 struct Layout {
     prefix: PathBuf,
     programs: PathBuf,
@@ -77,7 +77,7 @@ pub fn run(options: &ConfigOptions) -> Result<(), CommandError> {
 }
 
 fn layout() -> Result<Layout, CommandError> {
-    // Also says so where mneme-cc is missing.
+    // Also fails if mneme-cc is missing.
     let compiler = siblings::find(install::COMPILER)?;
     let programs = compiler.parent().map(Path::to_path_buf).unwrap_or_default();
     if programs.file_name().is_some_and(|name| name == "bin")
@@ -111,7 +111,7 @@ impl Layout {
             return Ok(path);
         }
         match std::os::unix::fs::symlink(install::COMPILER, &path) {
-            // Another process was as quick.
+            // Another process may have made it first.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(path),
             Err(source) => Err(CommandError::Io { path, source }),
             Ok(()) => Ok(path),
@@ -133,7 +133,7 @@ impl Layout {
     }
 }
 
-/// Writes the files that are missing in a folder or of another version.
+/// Writes the files that are missing in a folder or differ.
 fn fill(folder: &Path, files: &[(&str, &str)]) -> Result<(), CommandError> {
     for (name, text) in files {
         let path = folder.join(name);

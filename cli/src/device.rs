@@ -1,4 +1,4 @@
-//! The choice of the device that a program is recorded on.
+//! Chooses the device on which a program is recorded.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -23,7 +23,7 @@ pub enum DeviceChoice {
 }
 
 impl DeviceChoice {
-    /// As in `MNEME_DEVICE`.
+    /// The name in `MNEME_DEVICE`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
@@ -33,18 +33,16 @@ impl DeviceChoice {
     }
 }
 
-/// Reads the kind of device that a program runs on.
+/// Parses the kind of device on which a program runs.
 ///
-/// # Errors
-/// A sentence if the text names no kind.
+/// # Errors A sentence if the text is not a kind of device.
 pub fn chosen(text: &str) -> Result<DeviceChoice, String> {
     DeviceChoice::from_str(text, false).map_err(|_| format!("use cpu, cuda or hip{}", kind_hint(text)))
 }
 
-/// Accepts one device as `mneme-replay --device` does, before anything is replayed.
+/// Checks the name of a single device, as in `mneme-replay --device`, before anything is replayed.
 ///
-/// # Errors
-/// A sentence if the text names no device.
+/// # Errors A sentence if the text is not a device.
 pub fn of_replays(text: &str) -> Result<String, String> {
     let (kind, number) = text.split_once(':').map_or((text, None), |(kind, number)| (kind, Some(number)));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -56,16 +54,16 @@ pub fn of_replays(text: &str) -> Result<String, String> {
     }
 }
 
-/// The device to use for a program, and whether it is so for want of a GPU: what the user asked for, else
-/// `MNEME_DEVICE`, else the GPU that the program is linked for where there is one. A GPU that was asked for and cannot
-/// be there is an error: the application would only fail later.
+/// The device for a program, and whether it was chosen for lack of a GPU: the user's choice, otherwise `MNEME_DEVICE`,
+/// otherwise a GPU that the program is linked for. If the user asks for a GPU that is missing, this is an error,
+/// because the application would only fail later.
 pub fn choose(option: Option<DeviceChoice>, program: &Needs) -> Result<(DeviceChoice, bool), CommandError> {
     let variable = std::env::var("MNEME_DEVICE").unwrap_or_default();
     let from_environment = match variable.as_str() {
         "" | "auto" => None,
         text => Some(
             DeviceChoice::from_str(text, false)
-                .map_err(|_| CommandError::Usage(format!("MNEME_DEVICE is '{text}'; it has to be cpu, cuda or hip")))?,
+                .map_err(|_| CommandError::Usage(format!("MNEME_DEVICE is '{text}'; it must be cpu, cuda or hip")))?,
         ),
     };
     let folder = Path::new("/dev");
@@ -80,7 +78,7 @@ pub fn choose(option: Option<DeviceChoice>, program: &Needs) -> Result<(DeviceCh
     }
 }
 
-/// The GPU for a program. One that links neither vendor's library may still load it: a script, for one.
+/// The GPU for a program. A program that links neither vendor's library may still load one, such as a script.
 fn by_program(program: &Needs, has_nvidia: impl Fn() -> bool, has_amd: impl Fn() -> bool) -> Option<DeviceChoice> {
     let is_hip = program.libraries.iter().any(|library| library.starts_with("libamdhip64."));
     if is_hip {
@@ -98,8 +96,8 @@ fn require_amd_gpu(folder: &Path) -> Result<(), CommandError> {
     ))
 }
 
-/// Refuses a machine without NVIDIA's kernel driver or its library. Asks less than [`has_gpu`]: to refuse wrongly what
-/// the user asked for would be worse than the application's own error.
+/// Refuses a machine without NVIDIA's kernel driver or its library. Checks less than [`has_gpu`]: wrongly refusing the
+/// user's choice would be worse than the application's own error.
 fn require_gpu(folder: &Path, has_driver: bool) -> Result<(), CommandError> {
     let missing = match ["nvidiactl", "dxg"].iter().any(|node| folder.join(node).exists()) {
         false => "/dev/nvidiactl is missing",
@@ -111,7 +109,7 @@ fn require_gpu(folder: &Path, has_driver: bool) -> Result<(), CommandError> {
     )))
 }
 
-/// Whether NVIDIA's kernel driver offers a GPU: its control node and at least one device node, or WSL's.
+/// Whether NVIDIA's kernel driver offers a GPU: a control node with at least one device node, or WSL's node.
 fn has_gpu(folder: &Path) -> bool {
     let is_gpu = |name: &str| {
         name.strip_prefix("nvidia")
@@ -122,8 +120,8 @@ fn has_gpu(folder: &Path) -> bool {
         || (folder.join("nvidiactl").exists() && nodes.any(|node| node.file_name().to_str().is_some_and(is_gpu)))
 }
 
-/// Whether the driver's library is here too: a container may see the devices and lack it. Loading it takes longer than
-/// all else that is done before the program starts, so that it is looked for first where the dynamic linker would.
+/// Whether the driver's library is here too: a container may have the devices without it. Loading it takes longer than
+/// everything else before the program starts, so this first searches where the dynamic linker would.
 fn has_driver() -> bool {
     const LIBRARY: &str = "libcuda.so.1";
     let cache = std::fs::read("/etc/ld.so.cache").unwrap_or_default();
@@ -136,13 +134,13 @@ fn has_driver() -> bool {
     unsafe { !libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_LAZY | libc::RTLD_LOCAL).is_null() }
 }
 
-/// The files of a name in the dynamic linker's cache, which has each path as text that ends with a NUL.
+/// The files of a name in the dynamic linker's cache, in which each path ends with a NUL.
 fn cached(cache: &[u8], name: &str) -> Vec<PathBuf> {
     let is_of = |text: &&[u8]| text.starts_with(b"/") && text.ends_with(format!("/{name}").as_bytes());
     cache.split(|byte| *byte == 0).filter(is_of).map(|path| PathBuf::from(OsStr::from_bytes(path))).collect()
 }
 
-/// Whether a file is one that the dynamic linker could load here.
+/// Whether the dynamic linker could load a file here.
 fn is_object(path: &Path) -> bool {
     // 64 bits, little-endian.
     let mut header = [0; 6];

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use mneme_core::exit;
 use mneme_core::recording::RecordingError;
 
-/// What went wrong, in one sentence.
+/// An error in one sentence.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
     #[error(transparent)]
@@ -17,22 +17,24 @@ pub enum CommandError {
     NoInput(String),
     #[error("{0}")]
     NoDevice(String),
-    /// Another process has what is asked for.
+    /// Another process uses the resource.
     #[error("{0}")]
     InUse(String),
-    #[error("{name} is not part of this installation; install all of Mneme, or set MNEME_HOME to where it is")]
+    #[error(
+        "{name} is missing from this installation; install all of Mneme, or set MNEME_HOME to a complete installation"
+    )]
     Incomplete { name: &'static str },
     #[error("{path}: {source}", path = path.display())]
     Io { path: PathBuf, source: std::io::Error },
-    /// A replay that was to verify did not.
+    /// A replay did not verify.
     #[error("{what} does not verify: {why}")]
     Unverified { what: String, why: String },
-    /// Nothing is known of what was to be replayed: something of Mneme's is missing here, or broke.
+    /// A replay failed because a part of Mneme is missing or broke.
     #[error("{0}")]
     Unreplayed(String),
     #[error("standard output cannot be written: {0}")]
     Output(std::io::Error),
-    /// A program that cannot be started, with the status that shells give.
+    /// A program that cannot be started, with the shell's exit status.
     #[error("{path}: {source}", path = path.display())]
     Start { path: PathBuf, source: std::io::Error },
 }
@@ -43,10 +45,9 @@ impl CommandError {
         move |error| Self::NoInput(format!("{} cannot be read: {error}", path.display()))
     }
 
-    /// Refuses a path of the command line that leads nowhere.
+    /// Fails if a path of the command line does not exist.
     ///
-    /// # Errors
-    /// [`Self::NoInput`].
+    /// # Errors [`Self::NoInput`].
     pub fn unless_there(path: &Path) -> Result<(), Self> {
         path.metadata().map(drop).map_err(Self::unread(path))
     }

@@ -1,4 +1,4 @@
-//! The command `mneme export`, which hands over to what is exported.
+//! The command `mneme export`.
 
 use std::path::{Path, PathBuf};
 
@@ -13,25 +13,25 @@ use crate::standalone;
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("what").required(true).multiple(true).args(["standalone", "header", "cmake", "wisdom"])))]
 pub struct ExportOptions {
-    /// With --standalone: a recording folder or the STATIC-HASH.json of one kernel, then the folder to write. Otherwise:
-    /// the results folders of mneme tune
+    /// With --standalone: a recording folder or the STATIC-HASH.json of one kernel, followed by the folder to write.
+    /// Otherwise: results folders of mneme tune
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Where the recordings are, if not where the results say. With --standalone: the recording, and PATH is then the
+    /// The recordings' folder, if it is not where the results say. With --standalone: the recording; PATH is then the
     /// folder to write (also -rdb)
     #[arg(long, aliases = ["record-db", "rdb"], value_name = "RECORDING")]
     record_database: Option<PathBuf>,
-    /// The kernel of a folder: its name or a part of it, mangled or demangled
+    /// The kernel to export from a folder: its name or a part of it, mangled or demangled
     #[arg(long, value_name = "NAME", requires = "standalone")]
     kernel: Option<String>,
-    /// One instance only: its dynamic hash, or how that begins (also -rid)
+    /// Only this instance: its dynamic hash, or the beginning of it (also -rid)
     #[arg(long, alias = "rid", value_name = "ID", requires = "standalone")]
     record_id: Option<String>,
-    /// Write a C program that runs the launch, and all that it needs
+    /// Write a C program that runs the launch, with everything it needs
     #[arg(long, conflicts_with_all = ["header", "cmake", "wisdom"])]
     standalone: bool,
-    /// Machine code (.cubin) or PTX (.ptx) to run, such as mneme-replay --output-dir writes [default: what the
-    /// application ran]
+    /// Machine code (.cubin) or PTX (.ptx) to run, for example from mneme-replay --output-dir [default: the
+    /// application's own code]
     #[arg(long, value_name = "FILE", requires = "standalone")]
     code: Option<PathBuf>,
     #[command(flatten)]
@@ -41,16 +41,16 @@ pub struct ExportOptions {
 pub fn run(options: &ExportOptions) -> Result<(), CommandError> {
     if !options.standalone {
         if options.paths.is_empty() {
-            return Err(CommandError::Usage("name the results folders that mneme tune has written".into()));
+            return Err(CommandError::Usage("name the results folders of mneme tune".into()));
         }
         return source::run(&options.paths, options.record_database.as_deref(), &options.source);
     }
     let (from, to) = match (&options.paths[..], &options.record_database) {
-        // The order of earlier versions: the folder first.
+        // Earlier versions had the folder first.
         ([to, from], None) if is_recording(from) && !is_recording(to) => (from, to),
         ([from, to], None) | ([to], Some(from)) => (from, to),
         _ => {
-            return Err(CommandError::Usage("name the recording and then the folder that the program goes to".into()));
+            return Err(CommandError::Usage("name the recording, then the folder for the program".into()));
         }
     };
     let selection = Selection::new(from.clone(), options.record_id.clone()).named(options.kernel.clone());

@@ -1,4 +1,4 @@
-//! The command `mneme fsck`, which reads all of a recording and names what is damaged.
+//! The command `mneme fsck`, which reads a whole recording and reports damage.
 
 use std::path::PathBuf;
 
@@ -30,7 +30,10 @@ pub fn run(options: &FsckOptions) -> Result<(), CommandError> {
     }
     for folder in folders {
         if folder.is_file() {
-            return Err(CommandError::Usage(format!("{} is a file; name the folder that it is in", folder.display())));
+            return Err(CommandError::Usage(format!(
+                "{} is a file; name the folder that contains it",
+                folder.display()
+            )));
         }
         let CheckReport { kernels, instances, bytes, problems } = check(folder)?;
         let outcome = match problems.len() {

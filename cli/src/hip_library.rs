@@ -1,4 +1,4 @@
-//! Libraries in the place of HIP's, for programs on the CPU device.
+//! Libraries that replace HIP's, for programs on the CPU device.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -8,16 +8,16 @@ use mneme_core::image::elf::{MappedFile, Needs};
 use mneme_core::image::stand_in;
 use tempfile::TempDir;
 
-/// Beginning of the names of HIP's libraries, behind which is a number.
+/// Prefix of the names of HIP's libraries, before a number.
 const NAME: &str = "libamdhip64.so.";
-/// That by which programs are linked, and some load it.
+/// The name with which programs are linked, and which some load.
 const WITHOUT_NUMBER: &str = "libamdhip64.so";
 
-/// A folder with libraries under HIP's names, for as long as the program runs.
+/// A folder with libraries under HIP's names, which must live as long as the program runs.
 pub struct HipLibrary(TempDir);
 
 impl HipLibrary {
-    /// Whether ROCm is installed or not, what a program needs or loads by name is the CPU device.
+    /// Makes libraries that lead to the CPU device, whether ROCm is installed or not.
     pub fn of_cpu_device(program: &Path, needs: &Needs, device: &Path) -> std::io::Result<Self> {
         let folder = tempfile::Builder::new().prefix("mneme-hip-").tempdir()?;
         let versions = versions(program);
@@ -28,7 +28,7 @@ impl HipLibrary {
         Ok(Self(folder))
     }
 
-    /// `LD_LIBRARY_PATH` with the folder in front of what is there already.
+    /// `LD_LIBRARY_PATH` with this folder first.
     pub fn path(&self, existing: Option<OsString>) -> OsString {
         let mut path = self.0.path().as_os_str().to_owned();
         if let Some(existing) = existing.filter(|existing| !existing.is_empty()) {
@@ -39,8 +39,7 @@ impl HipLibrary {
     }
 }
 
-/// The versions of HIP's symbols: those that have been there until now, for libraries of the program, and those that
-/// the program names.
+/// The versions of HIP's symbols: all existing ones, for libraries of the program, and those that the program names.
 fn versions(program: &Path) -> Vec<String> {
     let known = [(4, 2..=5), (5, 0..=7), (6, 0..=5), (7, 0..=9)];
     let mut versions: Vec<String> =

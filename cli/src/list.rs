@@ -17,7 +17,7 @@ use mneme_core::units;
 pub struct ListOptions {
     #[command(flatten)]
     selection: Selection,
-    /// As JSON, hashes as strings
+    /// Print JSON, with hashes as strings
     #[arg(long)]
     json: bool,
 }
@@ -39,7 +39,7 @@ fn print_list(options: &ListOptions, kernels: &[KernelFile]) -> Result<(), Comma
         return print(&format!("{:#}\n", serde_json::Value::from(described)));
     }
     if kernels.is_empty() {
-        return print(&format!("{} holds no recorded kernel\n", options.selection.path().display()));
+        return print(&format!("{} contains no recorded kernel\n", options.selection.path().display()));
     }
     use Align::{Left, Right};
     let columns = [Left, Right, Right, Right, Right, Right, Right, Right];
@@ -48,7 +48,7 @@ fn print_list(options: &ListOptions, kernels: &[KernelFile]) -> Result<(), Comma
     ];
     for kernel in kernels {
         let mut instances = kernel.instances(id)?;
-        // In the order of recording; a run's instances of one second by shape.
+        // In the order of recording; instances from the same second by shape.
         instances.sort_by_key(|(_, instance)| (instance.ours.recorded_at, instance.grid_dims, instance.block_dims));
         for (id, instance) in instances {
             rows.push(vec![
@@ -89,8 +89,8 @@ fn describe(kernel: &KernelFile, id: Option<&str>) -> Result<serde_json::Value, 
     }))
 }
 
-/// Evidence that replays have collected about the instance, by kind of device: the bytes that they fill before each run,
-/// the written bytes that the recorded input says nothing about, and the fresh inputs.
+/// The evidence that replays collected about the instance, by kind of device: the bytes that they fill before each run,
+/// the written bytes that the recorded input cannot show, and the fresh inputs.
 fn evidence(kernel: &KernelFile, id: &str, instance: &InstanceRecord) -> serde_json::Value {
     let of = |(device, map): (&'static str, PoisonMap)| {
         let unshown: u64 = map.unshown.iter().map(|region| region.bytes).sum();

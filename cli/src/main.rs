@@ -1,8 +1,7 @@
-//! The program `mneme`, which records kernels and manages recordings.
-//!
-//! The other programs of the installation are its subcommands.
+//! The program `mneme`, which records kernels and manages recordings. Its subcommands include the other programs of the
+//! installation.
 
-// They panic where nobody reads; `mneme_core::console` has what does not.
+// `print!` panics if standard output is closed. Use `mneme_core::console` instead.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
 mod annotate;
@@ -50,13 +49,13 @@ use self::error::CommandError;
 /// Options that may be written with one dash.
 const ONE_DASH: [&str; 6] = ["rdb", "rid", "vass", "mr", "rr", "sr"];
 
-/// Record GPU kernels of a program, replay them alone, tune them
+/// Record GPU kernels of a program, replay them in isolation, tune them
 #[derive(Debug, Parser)]
 #[command(name = "mneme", version, after_help = EXAMPLES)]
 struct CommandLine {
     #[command(subcommand)]
     command: Command,
-    /// Trust this folder with all that is in it, whoever owns it; may be repeated [default: MNEME_TRUST]
+    /// Trust this folder and everything in it, whoever owns it; may be repeated [default: MNEME_TRUST]
     #[arg(long, value_name = "FOLDER", global = true)]
     trust: Vec<PathBuf>,
 }
@@ -69,10 +68,10 @@ enum Command {
     /// Run a program and rank its kernels by GPU time; exits with the program's status
     #[command(after_help = PROFILE_EXAMPLES)]
     Profile(profile::ProfileOptions),
-    /// Run a program with tuned kernels in the place of its own; exits with the program's status
+    /// Run a program with tuned kernels instead of its own; exits with the program's status
     #[command(after_help = APPLY_EXAMPLES, override_usage = "mneme apply --tuned <RESULTS>... [OPTIONS] -- <APPLICATION>...\n       mneme apply --tuned <RESULTS>... --manifest <FILE>\n       mneme apply --specialize | --learn <FOLDER> [OPTIONS] -- <APPLICATION>...")]
     Apply(apply::ApplyOptions),
-    /// Tune what mneme apply --learn has recorded, for its next start
+    /// Tune the kernels that mneme apply --learn recorded, for its next start
     #[command(after_help = LEARN_EXAMPLES)]
     Learn(learn::LearnOptions),
     /// Replay a recorded kernel and verify what it writes (mneme-replay)
@@ -81,7 +80,7 @@ enum Command {
     /// Find the fastest configuration of a recorded kernel (mneme-tune)
     #[command(disable_help_flag = true)]
     Tune(Handover),
-    /// Find the pass, or whatever else, that broke a recorded kernel (mneme-bisect)
+    /// Find the pass or other cause that broke a recorded kernel (mneme-bisect)
     #[command(disable_help_flag = true)]
     Bisect(Handover),
     /// List recorded kernels and instances
@@ -92,16 +91,16 @@ enum Command {
     /// Show everything about recorded kernels
     #[command(after_help = "Examples:\n  mneme show recording\n  mneme show recording --kernel stencil --json")]
     Show(show::ShowOptions),
-    /// Say how the memory of recorded kernels is compared; without a target, list what was said
+    /// Set how the memory of recorded kernels is compared; without a target, list the rules
     #[command(after_help = ANNOTATE_EXAMPLES)]
     Annotate(annotate::AnnotateOptions),
-    /// Read all of a recording and name what is damaged; exits with 65 if anything is
+    /// Read a whole recording and report damage; exits with 65 if there is any
     #[command(
         alias = "check",
-        after_help = "Example:\n  mneme fsck recording\n\nWhether a kernel does what it should is another question: mneme replay --check."
+        after_help = "Example:\n  mneme fsck recording\n\nTo check a kernel for invalid memory accesses, use mneme replay --check."
     )]
     Fsck(fsck::FsckOptions),
-    /// Remove recordings, and the memory that no other recording of their folder uses
+    /// Remove recordings, and the memory that no other recording in their folder uses
     #[command(after_help = "Examples:\n  mneme clean recording/7312.json -rid 1631\n  mneme clean recording")]
     Clean(manage::CleanOptions),
     /// Move recordings to another folder, with everything they need
@@ -117,26 +116,25 @@ enum Command {
         after_help = "Examples:\n  mneme copy recording/7312.json elsewhere\n  mneme copy --epilogue-format diff recording for-the-existing-mneme"
     )]
     Copy(manage::CopyOptions),
-    /// Copy recordings with the memory that their kernels touch, and no other; exits with 1 where a copy does not
-    /// verify
+    /// Copy recordings with only the memory that their kernels touch; exits with 1 if a copy does not verify
     #[command(
         override_usage = "mneme minimize [OPTIONS] <FROM> <TO>",
         after_help = "Example:\n  mneme minimize recording/7312.json -rid 1631 small"
     )]
     Minimize(minimize::MinimizeOptions),
-    /// Replay recordings as a regression suite; exits with 1 where one is broken or slower
+    /// Replay recordings as a regression suite; exits with 1 if one is broken or slower
     #[command(after_help = TEST_EXAMPLES)]
     Test(regression::TestOptions),
-    /// Compare two files of results of mneme test; exits with 1 where one is broken or slower
+    /// Compare two results files of mneme test; exits with 1 if a launch is broken or slower
     #[command(after_help = "Example:\n  mneme compare driver-580.json driver-590.json --markdown $GITHUB_STEP_SUMMARY")]
     Compare(regression::CompareOptions),
-    /// Write a recorded launch as a program of its own, or winners for the program's source
+    /// Write a recorded launch as a standalone program, or winners for the program's source
     #[command(after_help = EXPORT_EXAMPLES)]
     Export(export::ExportOptions),
-    /// Say what works on this machine, and what to do about what does not; exits with 1 where a part is missing
+    /// Check this machine, with a remedy for each problem; exits with 1 if a required part is missing
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(doctor::DoctorOptions),
-    /// Print what a build system needs to know
+    /// Print settings for build systems
     #[command(
         after_help = "Example:\n  cmake -B build -DCMAKE_PREFIX_PATH=$(mneme config cmakedir) \\\n      -DCMAKE_CXX_COMPILER=$(mneme config cxx) -DCMAKE_CUDA_COMPILER=clang++-19"
     )]
@@ -157,11 +155,10 @@ const EXAMPLES: &str = "Examples:
   mneme tune -rdb recording --kernel stencil --results-dir tuning
   mneme apply --tuned tuning -- ./app arguments
 
-Exit status: 0 done, 64 bad usage, 65 bad recording, 66 a file or folder that is named is missing,
-69 no such device, 70 internal error;
-1 of test and compare where a verdict fails, of minimize where a copy does not verify, of doctor
-where a part is missing. That of the program for record, profile and apply; that of mneme-replay,
-mneme-tune and mneme-bisect for replay, tune and bisect; that of mneme-tune for learn.";
+Exit status: 0 done, 64 bad usage, 65 bad recording, 66 a named file or folder is missing, 69 no such device, 70 \
+internal error. test and compare end with 1 if a verdict fails, minimize if a copy does not verify, and doctor if a \
+required part is missing. record, profile and apply end with the program's status; replay, tune, bisect and learn \
+with that of mneme-replay, mneme-tune, mneme-bisect and mneme-tune.";
 
 const RECORD_EXAMPLES: &str = "Examples:
   mneme record -rdb recording -- ./app arguments
@@ -170,14 +167,14 @@ const RECORD_EXAMPLES: &str = "Examples:
   mneme record -rdb recording --device cpu -- ./app
   mneme record -rdb recording --epilogue-format diff -- ./app
 
-Exit status: the program's; 73 where the program succeeded and a recording failed,
-with --strict also where a launch is of a kind that cannot be recorded.";
+Exit status: the program's; 73 if the program succeeded but a recording failed, or, with --strict, if a launch is of \
+a kind that cannot be recorded.";
 
 const PROFILE_EXAMPLES: &str = "Examples:
   mneme profile -- ./app arguments
   mneme profile --json profile.json -- python train.py
 
-GPU TIME, SHARE and LAUNCHES are of all launches; of kernels with many short launches a sample is timed.";
+GPU TIME, SHARE and LAUNCHES count all launches; for kernels with many short launches, mneme times a sample.";
 
 const ANNOTATE_EXAMPLES: &str = "Examples:
   mneme annotate recording/7312.json --argument 2 --dtype f64 --relative 1e-9
@@ -191,22 +188,22 @@ const TEST_EXAMPLES: &str = "Examples:
   mneme test recordings --against results.json --junit report.xml
   mneme test recordings --passes 'default<O2>' --passes 'default<O3>' --passes original
 
-A launch is SLOWER or faster where the medians differ by more than the threshold with at least 95 %
-confidence, which takes four starts or more.";
+A launch is SLOWER or faster if the medians differ by more than the threshold with at least 95 % confidence. This \
+takes at least four starts.";
 
 const EXPORT_EXAMPLES: &str = "Examples:
   mneme export --standalone recording reproducer --kernel stencil
   mneme export --standalone recording/7312.json reproducer --code out/kernel.ptx
   make -C reproducer && (cd reproducer && ./kernel)
 
-The folder has a C program, the memory, the code and the IR. The program needs a C compiler and
-NVIDIA's driver; it verifies every byte and prints the time.
+The folder contains a C program, the memory, the code and the IR. The program needs a C compiler and NVIDIA's \
+driver. It verifies every byte and prints the time.
 
   mneme export --header tuned.hpp --cmake tuned.cmake results/7312 results/8245
   mneme export --wisdom wisdom results/7312
 
-The header has launch dimensions and launch bounds by GPU and launch, the CMake file compiler options,
-the folder a wisdom file for each kernel, which programs that use Kernel Launcher read.";
+The header contains launch dimensions and launch bounds by GPU and launch, and the CMake file contains compiler \
+options. The folder contains a wisdom file for each kernel, for programs that use Kernel Launcher.";
 
 const APPLY_EXAMPLES: &str = "Examples:
   mneme apply --tuned results -- ./app arguments
@@ -218,34 +215,34 @@ const APPLY_EXAMPLES: &str = "Examples:
   mneme apply --specialize -- ./app
   mneme apply --learn learnt -- ./app
 
-An application is named after --. A launch that nothing tuned is for, and a kernel whose code has
-changed, keep the application's own code; the closing table says why.";
+Name the application after --. Launches without a winner, and kernels whose code has changed, keep the application's \
+own code; the closing table says why.";
 
 const DOCTOR_EXAMPLES: &str = "Examples:
   mneme doctor
   mneme doctor --json | jq '.checks[] | select(.state != \"ok\")'
 
-A part is ok, absent (something optional is not there) or missing (recording, replaying or
-tuning fails without it). What is absent or missing has a remedy.";
+A part is ok, absent (it is optional) or missing (recording, replaying or tuning fails without it). Each absent or \
+missing part comes with a remedy.";
 
 const LEARN_EXAMPLES: &str = "Examples:
   mneme apply --learn learnt -- ./app     (twice: kernels are timed, then recorded)
   mneme learn learnt
   mneme learn learnt -- --space-preset quick --device 1
-  mneme apply --learn learnt -- ./app     (with what was confirmed)
+  mneme apply --learn learnt -- ./app     (with the confirmed winners)
 
-A kernel for which nothing faster is found keeps its own code; that is no failure. The status is
-that of mneme-tune for the first kernel that could not be tuned, 75 where another process is tuning
-the folder. A session that was interrupted goes on.";
+A kernel without a faster configuration keeps its own code, which is not a failure. The exit status is that of \
+mneme-tune for the first kernel that could not be tuned, or 75 if another process is tuning the folder. Interrupted \
+sessions are resumed.";
 
-/// The command line: `mneme apply` needs no application where it only writes a file.
+/// The command line. `mneme apply` needs no application if it only writes a file.
 fn command() -> clap::Command {
     CommandLine::command()
         .mut_subcommand("apply", |apply| apply.mut_arg("command", |argument| argument.required(false)))
 }
 
 fn main() {
-    // Like every program whose output is piped into another: end quietly when that one ends.
+    // Ends quietly if the reader of its output ends, like other programs in a pipe.
     // SAFETY: no other thread runs yet and the default disposition needs no handler.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     mneme_manual::write_if_requested(command);
@@ -272,7 +269,7 @@ fn main() {
     }
 }
 
-/// Prints what a command has to say.
+/// Prints a command's output.
 fn print(text: &str) -> Result<(), CommandError> {
     console::write(text).map_err(CommandError::Output)
 }

@@ -24,16 +24,16 @@ pub struct TransferOptions {
     /// A folder with recordings, or the STATIC-HASH.json of one kernel
     #[arg(value_name = "FROM")]
     first: PathBuf,
-    /// The folder it goes to; the only path where -rdb names FROM
+    /// The folder to write to; the only path if you pass -rdb
     #[arg(value_name = "TO", required_unless_present = "record_database")]
     second: Option<PathBuf>,
     /// The same as FROM (also -rdb)
     #[arg(long = "record-database", aliases = ["record-db", "rdb"], value_name = "FROM")]
     record_database: Option<PathBuf>,
-    /// Kernels of this name only, or with it as a part of theirs, mangled or demangled
+    /// Only kernels with this in their name, mangled or demangled
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
-    /// One instance only: its dynamic hash, or how that begins (also -rid)
+    /// Only this instance: its dynamic hash, or the beginning of it (also -rid)
     #[arg(long = "record-id", alias = "rid", value_name = "ID")]
     record_id: Option<String>,
 }
@@ -42,7 +42,7 @@ pub struct TransferOptions {
 pub struct CopyOptions {
     #[command(flatten)]
     transfer: TransferOptions,
-    /// Write files that the existing Mneme reads, with epilogues of this kind [default: the files as they are]
+    /// Write files for the existing Mneme, with this kind of epilogues [default: keep the files' format]
     #[arg(long, value_name = "FORMAT", value_parser = ["bytes", "diff", "best"])]
     epilogue_format: Option<String>,
 }
@@ -55,7 +55,7 @@ pub fn clean(options: &CleanOptions) -> Result<(), CommandError> {
     }
     let (total, selected) =
         each(&options.selection, |kernel, id| housekeeping::remove(kernel.folder(), kernel.record.static_hash, id))?;
-    // Chunks that an interrupted recording left belong to no kernel.
+    // Chunks of an interrupted recording belong to no kernel.
     let left_over = if options.selection.path().is_dir() && options.selection.is_whole() {
         housekeeping::collect_garbage(options.selection.path())?
     } else {
@@ -65,8 +65,8 @@ pub fn clean(options: &CleanOptions) -> Result<(), CommandError> {
     selected.complete()
 }
 
-/// Removes a kernel's file that is named and is damaged: nothing else could. Only what is no kernel's file at all
-/// counts as damaged, not one of a newer format. The files it named are unknown, so they stay.
+/// Removes a damaged kernel file that the user named, because nothing else could. Only invalid files count as damaged,
+/// not those of a newer format. The files to which it referred are unknown, so they stay.
 fn discard_if_unreadable(path: &Path) -> Result<bool, CommandError> {
     let is_kernels = path.extension().is_some_and(|extension| extension == "json")
         && path.file_stem().and_then(|stem| stem.to_str()).is_some_and(|stem| stem.parse::<u64>().is_ok());
@@ -74,10 +74,7 @@ fn discard_if_unreadable(path: &Path) -> Result<bool, CommandError> {
         return Ok(false);
     }
     std::fs::remove_file(path).map_err(|source| CommandError::Io { path: path.into(), source })?;
-    print(&format!(
-        "removed {}, which was damaged; the memory and the code it named are still in its folder\n",
-        path.display()
-    ))?;
+    print(&format!("removed {}, which was damaged; its memory and code are still in the folder\n", path.display()))?;
     Ok(true)
 }
 
@@ -97,13 +94,13 @@ pub fn move_to(options: TransferOptions) -> Result<(), CommandError> {
 }
 
 impl TransferOptions {
-    /// What is meant, and the folder it goes to, which is another one.
+    /// The selection, and the target folder, which must be another one.
     pub fn endpoints(self) -> Result<(Selection, PathBuf), CommandError> {
         let (from, to) = endpoints([Some(self.first), self.second], self.record_database)?;
         let selection = Selection::new(from, self.record_id).named(self.kernel);
         if selection.folder().canonicalize().is_ok_and(|folder| to.canonicalize().is_ok_and(|to| to == folder)) {
             let to = to.display();
-            return Err(CommandError::Usage(format!("the recording is in {to} already; name another folder")));
+            return Err(CommandError::Usage(format!("the recording is already in {to}; name another folder")));
         }
         Ok((selection, to))
     }
@@ -132,7 +129,7 @@ fn endpoints(paths: [Option<PathBuf>; 2], named: Option<PathBuf>) -> Result<(Pat
         ([_, Some(_)], Some(_)) => {
             Err(CommandError::Usage("name the recording once: as the first path or with -rdb".into()))
         }
-        _ => Err(CommandError::Usage("name the recording and then the folder it goes to".into())),
+        _ => Err(CommandError::Usage("name the recording, then the folder to write to".into())),
     }
 }
 

@@ -1,6 +1,6 @@
-//! Files in memory that other processes of this machine find by a path.
+//! Files in memory that other processes of this machine can open by path.
 //!
-//! There is no disk that could be full, and no file that could stay behind.
+//! They need no disk space, and leave nothing behind.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -10,10 +10,9 @@ use std::sync::OnceLock;
 
 use mneme_core::random;
 
-/// The random name of this run, which processes that it starts are given.
+/// The random name of this run, which is given to the processes that it starts.
 ///
-/// # Errors
-/// The system has no random numbers.
+/// # Errors The system has no random numbers.
 pub fn run() -> std::io::Result<&'static str> {
     static RUN: OnceLock<String> = OnceLock::new();
     if let Some(known) = RUN.get() {
@@ -23,14 +22,13 @@ pub fn run() -> std::io::Result<&'static str> {
     Ok(RUN.get_or_init(|| name))
 }
 
-/// There as long as it is open here; closed in programs that we start, which open it by its path.
+/// Exists as long as it is open here. Programs that we start do not inherit it, but can open its path.
 pub struct MemoryFile(File);
 
 impl MemoryFile {
-    /// One whose name begins with `name`, and ends with that of the [run].
+    /// Creates a file whose name begins with `name` and ends with that of the [run].
     ///
-    /// # Errors
-    /// The system has no room for it.
+    /// # Errors The system has no room for it.
     pub fn create(name: &str) -> std::io::Result<Self> {
         let name = CString::new(format!("{name}-{}", run()?))?;
         // SAFETY: a NUL-terminated name.
@@ -38,7 +36,7 @@ impl MemoryFile {
         if descriptor < 0 {
             return Err(std::io::Error::last_os_error());
         }
-        // SAFETY: just created, and nobody else's.
+        // SAFETY: the descriptor was just created, and is not used elsewhere.
         Ok(Self(unsafe { File::from_raw_fd(descriptor) }))
     }
 
@@ -46,7 +44,7 @@ impl MemoryFile {
         &self.0
     }
 
-    /// Where processes of this machine find it.
+    /// The path for other processes of this machine.
     pub fn path(&self) -> PathBuf {
         format!("/proc/{}/fd/{}", std::process::id(), self.0.as_raw_fd()).into()
     }

@@ -1,7 +1,8 @@
 //! A folder of one process, beside those of others.
 //!
-//! An [`OwnFolder`] has a random name, and a file in it is locked as long as its process lives: by that, and not by a
-//! process id, [`remove_abandoned`] tells whose process was killed. Ids are used again, and are equal in containers
+//! An [`OwnFolder`] has a random name, and contains a file that is locked while its process lives. [`remove_abandoned`]
+//! uses the lock to find folders of killed processes: process ids are reused, and are equal in containers that share a
+//! file system.
 //! that share a file system.
 
 use std::fs::File;
@@ -12,26 +13,25 @@ use std::time::Duration;
 use mneme_core::files::private;
 use mneme_core::random;
 
-/// In the folder; locked as long as its process lives.
+/// File in the folder, locked while its process lives.
 const LOCK: &str = "run.lock";
-/// A folder that is younger may be one that is not locked yet.
+/// A younger folder may not be locked yet.
 const YOUNG: Duration = Duration::from_secs(60);
 
-/// The folder. Dropping it removes it with all that is in it.
+/// The folder. Dropping it removes it with its content.
 pub struct OwnFolder {
     path: PathBuf,
     _lock: Option<File>,
 }
 
 impl OwnFolder {
-    /// Makes one in `parent`, whose name begins with `prefix`.
+    /// Makes a folder in `parent`, with a name that begins with `prefix`.
     ///
-    /// # Errors
-    /// It cannot be made.
+    /// # Errors The folder cannot be made.
     pub fn create(parent: &Path, prefix: &str) -> io::Result<Self> {
         let path = parent.join(format!("{prefix}{}", random::name()?));
         private::create_new_folder(&path)?;
-        // If the file system has no locks, others do not remove the folder.
+        // If the file system has no locks, other processes leave the folder alone.
         let lock = private::create(&path.join(LOCK)).ok().filter(|file| file.try_lock().is_ok());
         Ok(Self { path, _lock: lock })
     }
@@ -43,7 +43,7 @@ impl OwnFolder {
 
 impl Drop for OwnFolder {
     fn drop(&mut self) {
-        // `remove_abandoned` has what cannot be removed now.
+        // `remove_abandoned` retries if this fails.
         let _ = std::fs::remove_dir_all(&self.path);
     }
 }
@@ -53,13 +53,14 @@ pub fn remove_abandoned(parent: &Path, prefix: &str) {
     let Ok(entries) = std::fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
         let is_meant = entry.file_name().to_string_lossy().starts_with(prefix);
-        // A link is nobody's folder.
+        // Links are not folders of this kind.
         if !is_meant || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             continue;
         }
         let path = entry.path();
         let age = path.metadata().and_then(|it| it.modified()).ok().and_then(|time| time.elapsed().ok());
-        // Kept until the folder is gone: two that find it do not both remove it, and then what has its name.
+        // The lock is held until the folder is gone, so two processes cannot both remove it, and then a new one of the
+        // same name.
         let lock = File::open(path.join(LOCK)).ok();
         let is_free = lock.as_ref().is_none_or(|lock| lock.try_lock().is_ok());
         if is_free && age.is_some_and(|age| age > YOUNG) {
@@ -81,8 +82,8 @@ mod tests {
         };
         let [running, killed, young, other] =
             ["run-", "run-", "run-", "other-"].map(|prefix| OwnFolder::create(place.path(), prefix).unwrap());
-        // As the end of a process leaves it. A child of another test may have the lock for a moment longer, so the
-        // files are ones that nobody has locked.
+        // The state after a process has ended. A child of another test may hold the lock a moment longer, so the files
+        // are replaced by unlocked ones.
         for lock in [&killed, &other].map(|folder| folder.path().join(LOCK)) {
             std::fs::remove_file(&lock).unwrap();
             File::create(lock).unwrap();

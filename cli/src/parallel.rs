@@ -1,10 +1,10 @@
-//! Work on many things at a time, which waits for files more than it computes.
+//! Works on several items at a time, for work that mostly waits for files.
 //!
-//! Its threads are gone when it returns: signals that come later find no other thread than those that wait for them.
+//! All threads have ended when it returns, so later signals only reach threads that wait for them.
 
 use std::thread::{self, ScopedJoinHandle};
 
-/// Threads at a time.
+/// Limit on threads.
 const MOST: usize = 4;
 
 /// The results of `work` on each item, in their order.
@@ -15,7 +15,7 @@ pub fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync)
     }
     let part = &|part: &[T]| part.iter().map(&work).collect::<Vec<R>>();
     thread::scope(|scope| {
-        // Where no thread can be had, this one does the work.
+        // If no thread can be started, this one does the work.
         let parts: Vec<_> = items
             .chunks(each)
             .map(|of| thread::Builder::new().spawn_scoped(scope, move || part(of)).map_err(move |_| part(of)))

@@ -1,4 +1,4 @@
-//! The command `mneme profile`, which lists the kernels that take the GPU's time.
+//! The command `mneme profile`, which ranks kernels by GPU time.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,20 +13,20 @@ use crate::variables;
 
 #[derive(Debug, Args)]
 pub struct ProfileOptions {
-    /// Only kernels whose mangled or demangled name this regular expression is found in (also -rr)
+    /// Only kernels whose mangled or demangled name matches this regular expression (also -rr)
     #[arg(long, aliases = ["record-regex", "rr"], value_parser = variables::regular_expression, value_name = "REGEX")]
     kernels: Option<String>,
-    /// Time every Nth launch of each kernel [default: as many as cost little, at least one in 64]
+    /// Time every Nth launch of each kernel [default: chosen to cost little, at least one in 64]
     #[arg(long, value_name = "EVERY", value_parser = clap::value_parser!(u64).range(1..))]
     sample: Option<u64>,
-    /// Write the table as JSON to this file, - for standard output
+    /// Write the table as JSON to this file; - for standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]
     pub application: Application,
 }
 
-/// Runs the application; returns only if that fails.
+/// Runs the application. Returns only if that fails.
 pub fn run(options: &ProfileOptions) -> Result<std::convert::Infallible, CommandError> {
     report::check_places(options.json.as_deref())?;
     let summaries_file = SummaryFile::open()?;

@@ -23,50 +23,50 @@ use crate::variables;
 
 #[derive(Debug, Args)]
 pub struct RecordOptions {
-    /// Folder for the recording; created where missing, added to where it holds one (also -rdb) [default: recording]
+    /// Folder for the recording, created if needed; adds to an existing recording (also -rdb) [default: recording]
     #[arg(long, aliases = ["record-db-dir", "record-db", "rdb"], value_name = "FOLDER")]
     record_database: Option<PathBuf>,
-    /// Address space reserved for device memory, GiB (also -vass)
+    /// Address space to reserve for device memory, GiB (also -vass)
     #[arg(long, alias = "vass", value_name = "GIB", value_parser = clap::value_parser!(u64).range(1..=variables::LARGEST_ARENA))]
     virtual_address_space: Option<u64>,
-    /// Record kernels whose mangled or demangled name this regular expression is found in (also -rr)
+    /// Record only kernels whose mangled or demangled name matches this regular expression (also -rr)
     #[arg(long, aliases = ["record-regex", "rr"], value_parser = variables::regular_expression, value_name = "REGEX")]
     kernels: Option<String>,
-    /// Launches of each kernel to let pass first (also -sr)
+    /// Launches of each kernel to skip first (also -sr)
     #[arg(long, aliases = ["skip-recordings", "sr"], value_name = "COUNT")]
     skip: Option<u64>,
-    /// After those, only every Nth launch of each kernel is considered
+    /// Consider only every Nth launch of each kernel after those
     #[arg(long, value_name = "EVERY", value_parser = clap::value_parser!(u64).range(1..))]
     sample: Option<u64>,
-    /// Instances that a process records of each kernel (also -mr) [default: 4]
+    /// Instances of each kernel that a process records (also -mr) [default: 4]
     #[arg(long, aliases = ["max-recordings", "per-kernel-max-recordings", "mr"], value_name = "COUNT")]
     max: Option<u64>,
-    /// Seconds that the application is held at most while a kernel runs, or the work before it [default: 5]
+    /// Seconds that the application is held at most while a kernel, or work before it, runs [default: 5]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=variables::LONGEST_LIMIT))]
     kernel_limit: Option<u64>,
-    /// zstd's level for recorded memory
+    /// Level of zstd compression for recorded memory
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u64).range(1..=22))]
     compression_level: Option<u64>,
-    /// Write files that the existing Mneme reads, with epilogues of this kind [default: chunks, Mneme's own files]
+    /// Write files for the existing Mneme, with this kind of epilogues [default: chunks, Mneme's own files]
     #[arg(long, value_name = "FORMAT", value_parser = variables::EPILOGUE_FORMATS)]
     epilogue_format: Option<String>,
-    /// Find out what would be recorded, and record nothing
+    /// List what would be recorded, without recording it
     #[arg(long)]
     dry_run: bool,
-    /// End with status 73 where any selected launch was not recorded, also of a kind that cannot be
+    /// End with status 73 if any selected launch was not recorded, even if it is of a kind that cannot be
     #[arg(long)]
     strict: bool,
-    /// Write the closing table as JSON to this file, - for standard output
+    /// Write the closing table as JSON to this file; - for standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]
     pub application: Application,
 }
 
-/// Runs the application; returns only if that fails.
+/// Runs the application. Returns only if that fails.
 pub fn run(options: &RecordOptions) -> Result<std::convert::Infallible, CommandError> {
     report::check_places(options.json.as_deref())?;
-    // Before there is a folder that nobody wants.
+    // Checked before the recording's folder is created.
     options.application.check()?;
     let summaries_file = SummaryFile::open()?;
     let format = epilogue_format(options)?;
@@ -119,18 +119,17 @@ pub fn run(options: &RecordOptions) -> Result<std::convert::Infallible, CommandE
     end_like(status)
 }
 
-/// Names the kernels most like those that `--kernels` asked for, if no kernel has such a name.
+/// If no kernel's name matches `--kernels`, names the most similar ones.
 fn say_closest(wanted: &str, kernels: &[KernelSummary]) {
     let Ok(pattern) = Regex::new(wanted) else { return };
     let is_found = |kernel: &KernelSummary| pattern.is_match(&kernel.mangled) || pattern.is_match(&kernel.kernel);
     if !kernels.is_empty() && !kernels.iter().any(is_found) {
         let closest = closest(wanted, kernels.iter().map(|kernel| &kernel.kernel));
-        mneme_core::remark!("mneme: no kernel's name has '{wanted}' in it; the most like it are {closest}");
+        mneme_core::remark!("mneme: no kernel's name matches '{wanted}'; the most similar are {closest}");
     }
 }
 
-/// Tells which of the instances that were added change no memory; a recording that cannot be read says so when it is
-/// used.
+/// Warns of new instances that change no memory. Unreadable recordings are skipped here; using them reports the error.
 fn warn_of_unchanged(kernels: &[KernelSummary]) {
     for kernel in kernels.iter().filter(|kernel| kernel.instances > 0) {
         let Some(path) = kernel.file.as_ref().map(PathBuf::from) else { continue };
@@ -140,7 +139,7 @@ fn warn_of_unchanged(kernels: &[KernelSummary]) {
     }
 }
 
-/// What the option, else the variable, asks for; `None` for our own format.
+/// The format from the option, otherwise from the variable; `None` for Mneme's own format.
 fn epilogue_format(options: &RecordOptions) -> Result<Option<Format>, CommandError> {
     variables::check()?;
     let variable = std::env::var("MNEME_EPILOGUE_TYPE").ok();

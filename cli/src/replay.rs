@@ -1,4 +1,4 @@
-//! One run of `mneme-replay`, and the result that it prints.
+//! Runs `mneme-replay` once, and reads its result.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,10 +8,9 @@ use mneme_core::result::{ReplayResult, ReplayStatus};
 
 use crate::error::CommandError;
 
-/// Runs it. One that ends without a result is an internal error with what it has said.
+/// Runs the command. If it ends without a result, its message becomes an internal error.
 ///
-/// # Errors
-/// It cannot be started, or there is no such device.
+/// # Errors It cannot be started, or the device does not exist.
 pub fn run(replay: &mut Command) -> Result<ReplayResult, CommandError> {
     let path = Path::new(replay.get_program()).to_path_buf();
     let output = replay.stdin(Stdio::null()).output().map_err(|source| CommandError::Start { path, source })?;
@@ -23,22 +22,22 @@ pub fn run(replay: &mut Command) -> Result<ReplayResult, CommandError> {
     Ok(result)
 }
 
-/// What a replay has printed.
+/// The result in the replay's output.
 fn result(output: &[u8]) -> Option<ReplayResult> {
     let document: serde_json::Value = serde_json::from_slice(output).ok()?;
     serde_json::from_value(document.get("Result")?.clone()).ok()
 }
 
-/// Of a replay that ended before there was one.
+/// The result of a replay that ended without one.
 fn refused(complaint: &str) -> ReplayResult {
     ReplayResult { status: ReplayStatus::InternalError, error: reason(complaint), ..ReplayResult::default() }
 }
 
-/// The sentence of what a replay has said. A refused command line comes with its usage, and with advice at the end.
+/// The error among the replay's messages. A refused command line comes with its usage, and with advice at the end.
 fn reason(complaint: &str) -> String {
     let lines = || complaint.lines().filter(|line| !line.trim().is_empty());
     let refused = lines().find_map(|line| line.strip_prefix("error: "));
-    let said = refused.or(lines().next_back()).unwrap_or("it ended without a word");
+    let said = refused.or(lines().next_back()).unwrap_or("it ended without a message");
     said.trim_start_matches("mneme-replay: ").to_owned()
 }
 
@@ -52,6 +51,6 @@ mod tests {
                        For more information, try '--help'.\n";
         assert_eq!(reason(refused), "unexpected argument '--bogus' found");
         assert_eq!(reason("mneme: a remark\nmneme-replay: a.bc is damaged\n\n"), "a.bc is damaged");
-        assert_eq!(reason(" \n"), "it ended without a word");
+        assert_eq!(reason(" \n"), "it ended without a message");
     }
 }

@@ -1,4 +1,4 @@
-//! The summaries that recorders write of their processes, as the user sees them.
+//! Shows the summaries that recorders write about their processes.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -22,17 +22,17 @@ use crate::table::{Align, render};
 use mneme_core::console::check_place;
 use mneme_core::text::shorten;
 
-/// Kernels that are listed if none of them is recorded.
+/// Number of kernels that are listed if none of them is recorded.
 const FEW: usize = 5;
 /// Width of a kernel's name, characters.
 const NAME_WIDTH: usize = 44;
 
-/// Memory that recorders append to, by its path.
+/// Memory to which recorders append, by its path.
 pub struct SummaryFile(MemoryFile);
 
 impl SummaryFile {
     pub fn open() -> Result<Self, CommandError> {
-        // Locked as long as we live: recorders see by it that somebody shows what they append.
+        // Locked while this process lives, so recorders see that their summaries will be shown.
         let memory = MemoryFile::create(MEMORY_NAME).and_then(|memory| {
             memory.file().lock()?;
             Ok(memory)
@@ -40,12 +40,12 @@ impl SummaryFile {
         memory.map(Self).map_err(|source| CommandError::Io { path: MEMORY_NAME.into(), source })
     }
 
-    /// Where processes of this machine find it.
+    /// The path for other processes of this machine.
     pub fn path(&self) -> PathBuf {
         self.0.path()
     }
 
-    /// What has arrived.
+    /// The summaries so far.
     pub fn read(&self) -> Vec<RecorderSummary> {
         let length = self.0.file().metadata().map_or(0, |metadata| metadata.len());
         let mut text = vec![0; length as usize];
@@ -60,16 +60,16 @@ impl SummaryFile {
 #[derive(Serialize)]
 struct Report<'a> {
     application: &'a str,
-    /// As a shell gives it: 128 + signal for one that a signal ended.
+    /// The shell's status: 128 + signal if a signal ended the application.
     exit_status: i32,
     processes: &'a [RecorderSummary],
-    /// Of all processes.
+    /// All processes together.
     kernels: Vec<KernelSummary>,
-    /// Of all processes.
+    /// All processes together.
     graphs: GraphLaunches,
 }
 
-/// Refuses files that [`publish`] could not write, before the application runs.
+/// Fails if [`publish`] could not write its files, before the application runs.
 pub fn check_places(file: Option<&Path>) -> Result<(), CommandError> {
     let lines = std::env::var_os(mneme_core::summary::VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
     for path in file.filter(|file| *file != Path::new("-")).into_iter().chain(lines.as_deref()) {
@@ -78,8 +78,8 @@ pub fn check_places(file: Option<&Path>) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Says what became of a run, for people and, where `json` is a file or "-", as JSON. What cannot be written is named
-/// and changes nothing else: the status is the application's.
+/// Reports on a run: text for people and, if `json` is a file or "-", JSON. Write errors are reported but do not change
+/// the status, which is the application's.
 pub fn publish(
     mode: RecorderMode,
     application: &str,
@@ -96,8 +96,8 @@ pub fn publish(
     }
 }
 
-/// Writes the report to a file, or to standard output for "-"; appends its processes' lines where the user has set
-/// `MNEME_SUMMARY`.
+/// Writes the report to a file, or to standard output for "-". Appends the processes' lines to the file in
+/// `MNEME_SUMMARY`, if set.
 fn write_json(
     file: Option<&Path>,
     application: &str,
@@ -128,13 +128,13 @@ fn write_json(
     private::write(file, text).map_err(|source| CommandError::Io { path: file.into(), source })
 }
 
-/// Whether something that was to be recorded was not, because something broke; if `strict`, also where it is of a kind
-/// that cannot be recorded.
+/// Whether a selected launch was not recorded because something broke or, if `strict`, because its kind cannot be
+/// recorded.
 pub fn is_failure(kernels: &[KernelSummary], strict: bool) -> bool {
     kernels.iter().flat_map(|kernel| &kernel.failures).any(|failure| failure.broken || strict)
 }
 
-/// The closing text of a run; empty where there is nothing to say.
+/// The closing text of a run; may be empty.
 fn text(mode: RecorderMode, application: &str, status: ExitStatus, summaries: &[RecorderSummary]) -> String {
     let kernels = merged(summaries);
     let graphs = merged_graphs(summaries).text(mode) + &without_end(mode, application, status, summaries);
@@ -155,11 +155,11 @@ fn text(mode: RecorderMode, application: &str, status: ExitStatus, summaries: &[
         let unwatched = unwatched(summaries);
         if !unwatched.is_empty() {
             return format!(
-                "mneme: {application} launched no GPU kernel that the recorder saw, so none is listed as {doing}. Calls of these libraries do not reach the recorder: {unwatched}. Load them by dlopen without RTLD_DEEPBIND to have their kernels {doing}\n"
+                "mneme: the recorder saw no launch of a GPU kernel in {application}, so none is listed as {doing}. It cannot see calls of these libraries: {unwatched}. To have their kernels {doing}, load them by dlopen without RTLD_DEEPBIND\n"
             );
         }
         return match status.code() {
-            // A shell's, or that of a script in front of the application.
+            // From a shell, or from a script that starts the application.
             Some(code @ (126 | 127)) => format!(
                 "mneme: {application} ended with status {code}, which a shell gives if it cannot start a program. No kernel is {doing}; check the name and path of the program\n"
             ),
@@ -180,7 +180,7 @@ fn text(mode: RecorderMode, application: &str, status: ExitStatus, summaries: &[
     text + &graphs
 }
 
-/// What is known of processes that launched kernels and have written no summary; empty if there are none.
+/// A report on processes that launched kernels but wrote no summary; empty if all wrote one.
 fn without_end(mode: RecorderMode, application: &str, status: ExitStatus, summaries: &[RecorderSummary]) -> String {
     let missing = || summaries.iter().filter(|summary| summary.unfinished && summary.selected);
     let Some(first) = missing().next() else { return String::new() };
@@ -195,7 +195,7 @@ fn without_end(mode: RecorderMode, application: &str, status: ExitStatus, summar
             let shown: Vec<String> = processes.iter().take(FEW).map(|summary| summary.process.to_string()).collect();
             let more = if processes.len() > shown.len() { ", …" } else { "" };
             text += &format!(
-                "mneme: launches are not listed of {} {fate} (id {}{more}); {application} {end}\n",
+                "mneme: the launches of {} {fate} are not listed (id {}{more}); {application} {end}\n",
                 counted(processes.len(), "process", "processes"),
                 shown.join(", ")
             );
@@ -207,20 +207,20 @@ fn without_end(mode: RecorderMode, application: &str, status: ExitStatus, summar
     text
 }
 
-/// Whether a process is there and has not ended.
+/// Whether a process exists and has not ended.
 fn is_running(process: u32) -> bool {
     let state = std::fs::read_to_string(format!("/proc/{process}/stat"));
-    // Behind the name, which may have parentheses of its own: `Z` and `X` are processes that have ended.
+    // The state follows the name, which may contain parentheses. `Z` and `X` are processes that have ended.
     state.is_ok_and(|state| state.rsplit(") ").next().is_some_and(|rest| !rest.starts_with(['Z', 'X'])))
 }
 
-/// What a recording holds.
+/// The number of kernels and instances in a recording.
 fn contents(folder: &Path) -> String {
     let files = kernels_in(folder).unwrap_or_default();
     let records: Vec<_> = files.iter().filter_map(|file| KernelRecord::load(file).ok()).collect();
     let instances = records.iter().map(|record| record.instances.len()).sum();
     format!(
-        "mneme: the recording in '{}' holds {} with {}\n",
+        "mneme: the recording in '{}' contains {} with {}\n",
         folder.display(),
         counted(records.len(), "kernel", "kernels"),
         counted(instances, "instance", "instances")
@@ -231,7 +231,7 @@ fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// The libraries whose calls do not reach the recorder, and how each was loaded.
+/// The libraries whose calls the recorder cannot see, and how each was loaded.
 fn unwatched(summaries: &[RecorderSummary]) -> String {
     let all: BTreeSet<&UnwatchedLibrary> = summaries.iter().flat_map(|summary| &summary.unwatched).collect();
     let named: Vec<String> = all.into_iter().map(|one| format!("{} ({})", one.library, one.by)).collect();
@@ -242,10 +242,10 @@ fn applied(mut kernels: Vec<KernelSummary>) -> String {
     use Align::{Left, Right};
     kernels.retain(|kernel| kernel.applied.is_some());
     if kernels.is_empty() {
-        return "mneme: nothing is replaced: no kernel that is tuned was launched\n".into();
+        return "mneme: no launch was replaced, because no tuned kernel was launched\n".into();
     }
     kernels.sort_by(|one, other| one.kernel.cmp(&other.kernel));
-    // Of replaced launches, where they are timed.
+    // GPU times of replaced launches, if they are timed.
     let is_timed = kernels.iter().any(|kernel| kernel.gpu_time.is_some());
     let is_special =
         kernels.iter().any(|kernel| kernel.applied.as_ref().is_some_and(|applied| applied.specialised > 0));
@@ -315,7 +315,7 @@ fn recording(mode: RecorderMode, mut kernels: Vec<KernelSummary>) -> String {
     }
     let none = || "-".to_owned();
     let or_none = |bytes: u64| if bytes == 0 { none() } else { units::bytes(bytes) };
-    // Nobody looks through thousands of kernels for the reason why none was recorded.
+    // If no kernel is recorded, a few are enough to see the reason.
     let is_none = kernels.iter().all(|kernel| kernel.left_out == kernel.launches);
     let shown = if is_none { FEW } else { kernels.len() };
     for kernel in kernels.iter().take(shown) {
@@ -346,13 +346,14 @@ fn recording(mode: RecorderMode, mut kernels: Vec<KernelSummary>) -> String {
         }
     }
     if dry {
-        text += "dry run: nothing was recorded; INSTANCES is how many would be\n";
+        text += "dry run: no memory was recorded; INSTANCES is how many would be\n";
     }
     if kernels.iter().any(|kernel| kernel.known > 0) {
-        text += "INSTANCES + those that the folder had before\n";
+        text += "INSTANCES: new ones + those already in the folder\n";
     }
     if is_none {
-        text += "mneme: nothing is recorded: no launch is selected by --kernels, --skip, --sample, --max and MNEME_RECORD_RANKS\n";
+        text +=
+            "mneme: no launch was recorded: --kernels, --skip, --sample, --max and MNEME_RECORD_RANKS select none\n";
     }
     text
 }
@@ -361,7 +362,7 @@ fn profile(mut kernels: Vec<KernelSummary>, summaries: &[RecorderSummary]) -> St
     use Align::{Left, Right};
     kernels.retain(|kernel| kernel.gpu_time.is_some() || !kernel.shapes.is_empty());
     if kernels.is_empty() {
-        return "mneme: nothing is timed: no launch is selected by --kernels and MNEME_RECORD_RANKS\n".into();
+        return "mneme: no launch was timed: --kernels and MNEME_RECORD_RANKS select none\n".into();
     }
     kernels.sort_by(|one, other| other.total_gpu_time().total_cmp(&one.total_gpu_time()));
     let total: f64 = kernels.iter().map(KernelSummary::total_gpu_time).sum();
@@ -442,7 +443,7 @@ mod tests {
             "KERNEL  LAUNCHES  REPLACED  RESHAPED  BEFORE  TUNED\na(int)         4         3         1  2.0 µs      -\n\
              a(int): 1 launch not replaced: inside a stream capture\n"
         );
-        assert!(text(vec![kernel("b(int)")]).contains("nothing is replaced"));
+        assert!(text(vec![kernel("b(int)")]).contains("no launch was replaced"));
         let times = Times { count: 2, total: 5000, min: 2000, max: 3000 };
         let timed = KernelSummary { failures: vec![], gpu_time: Some(times), ..tuned.clone() };
         let table = "KERNEL  LAUNCHES  REPLACED  RESHAPED  BEFORE  TUNED     GOT\na(int)         4         3         1  2.0 µs      -  2.5 µs\n";

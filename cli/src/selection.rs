@@ -1,4 +1,4 @@
-//! The choice of the kernels and instances that a command works on.
+//! Selects the kernels and instances for a command.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,15 +21,15 @@ pub struct Selection {
     /// The same as RECORDING (also -rdb)
     #[arg(long = "record-database", aliases = ["record-db", "rdb"], value_name = "RECORDING", conflicts_with = "path")]
     record_database: Option<PathBuf>,
-    /// Kernels of this name only, or with it as a part of theirs, mangled or demangled
+    /// Only kernels with this in their name, mangled or demangled
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
-    /// One instance only: its dynamic hash, or how that begins (also -rid)
+    /// Only this instance: its dynamic hash, or the beginning of it (also -rid)
     #[arg(long = "record-id", alias = "rid", value_name = "ID")]
     pub record_id: Option<String>,
 }
 
-/// A kernel's file with what is in it.
+/// A kernel's file with its content.
 #[derive(Debug)]
 pub struct KernelFile {
     pub path: PathBuf,
@@ -41,7 +41,7 @@ impl KernelFile {
         folder_of(&self.path)
     }
 
-    /// The instances meant: the one named, or all.
+    /// The selected instances: the named one, or all.
     pub fn instances(&self, id: Option<&str>) -> Result<Vec<(&str, &InstanceRecord)>, RecordingError> {
         match id {
             Some(id) => self.record.instance(&self.path, Some(id)).map(|found| vec![found]),
@@ -51,8 +51,8 @@ impl KernelFile {
 }
 
 impl KernelFile {
-    /// Whether a recorded launch changed memory; `None` if that takes reading all memory, as it does in recordings of
-    /// the existing Mneme.
+    /// Whether a recorded launch changed memory; `None` if that requires reading all memory, as in recordings of the
+    /// existing Mneme.
     pub fn changes_memory(&self, instance: &InstanceRecord) -> Option<bool> {
         if !is_manifest(&self.folder().join(&instance.prologue)).ok()? {
             return None;
@@ -69,15 +69,15 @@ impl KernelFile {
         poison::DEVICES.into_iter().filter_map(of).collect()
     }
 
-    /// Tells which of the instances change no memory.
+    /// Warns of instances that change no memory.
     pub fn warn_of_unchanged(&self, id: Option<&str>) -> Result<(), RecordingError> {
         for (id, instance) in self.instances(id)? {
             if self.changes_memory(instance) == Some(false) {
                 let maps = self.poison_maps(id, instance);
                 let filled = maps.values().map(PoisonMap::filled).max();
                 let what = match filled {
-                    None => "what its replays show depends on the bytes that the kernel only writes".to_owned(),
-                    Some(0) => "its replays prove nothing unless they agree on fresh inputs".to_owned(),
+                    None => "how much its replays show depends on the bytes that the kernel only writes".to_owned(),
+                    Some(0) => "its replays are proof only if they agree on fresh inputs".to_owned(),
                     Some(bytes) => format!("its replays fill the {bytes} bytes that the kernel only writes"),
                 };
                 mneme_core::remark!("mneme: instance {id} of {} changes no memory; {what}", self.record.demangled_name);
@@ -87,7 +87,7 @@ impl KernelFile {
     }
 }
 
-/// Where a file is.
+/// The folder that contains a file.
 fn folder_of(file: &Path) -> &Path {
     match file.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -95,16 +95,16 @@ fn folder_of(file: &Path) -> &Path {
     }
 }
 
-/// What a selection is about.
+/// The kernels of a selection.
 #[derive(Debug, Default)]
 pub struct Selected {
     pub kernels: Vec<KernelFile>,
-    /// Why other files of the folder cannot be read.
+    /// Errors of other files in the folder.
     damaged: Vec<RecordingError>,
 }
 
 impl Selected {
-    /// Reports files that cannot be read, after everything has been done with those that can.
+    /// Reports files that cannot be read, after all others have been processed.
     pub fn complete(mut self) -> Result<(), CommandError> {
         let last = self.damaged.pop();
         warn(&self.damaged);
@@ -123,13 +123,13 @@ impl Selection {
         Self { path: Some(path), record_database: None, kernel: None, record_id }
     }
 
-    /// The same for kernels of a name.
+    /// The same selection, limited to kernels with this name.
     #[must_use]
     pub fn named(self, kernel: Option<String>) -> Self {
         Self { kernel, ..self }
     }
 
-    /// Refuses a selection that names nothing, for commands that change recordings.
+    /// Fails if the selection names nothing, for commands that change recordings.
     pub fn refuse_unnamed(&self) -> Result<(), CommandError> {
         match self.path.as_ref().or(self.record_database.as_ref()) {
             Some(_) => Ok(()),
@@ -142,7 +142,7 @@ impl Selection {
         self.kernel.is_none() && self.record_id.is_none()
     }
 
-    /// The folder that the selection is in, or is.
+    /// The folder of the selection.
     pub fn folder(&self) -> &Path {
         if self.path().is_dir() { self.path() } else { folder_of(self.path()) }
     }
@@ -151,14 +151,14 @@ impl Selection {
         self.path.as_deref().or(self.record_database.as_deref()).unwrap_or(Path::new(USUAL))
     }
 
-    /// The one kernel that it selects.
+    /// The only kernel that it selects.
     pub fn single(&self) -> Result<KernelFile, CommandError> {
         let path = choice::choose(self.path(), self.record_id.as_deref(), self.kernel.as_deref())?;
         Ok(load(path)?)
     }
 
-    /// The kernels meant. With an instance or a name and a folder given, the kernels that have them. One file of a
-    /// folder that cannot be read does not stand in the way of the others.
+    /// The selected kernels. With a folder and an instance or name, the kernels that have them. A file that cannot be
+    /// read does not affect the others.
     pub fn kernels(&self) -> Result<Selected, CommandError> {
         let path = self.path();
         if !path.is_dir() {
@@ -177,7 +177,7 @@ impl Selection {
         Ok(found)
     }
 
-    /// Leaves the kernels that are named.
+    /// Keeps only the named kernels.
     fn narrow(&self, found: &mut Selected) -> Result<(), CommandError> {
         let (id, name) = (self.record_id.as_deref(), self.kernel.as_deref());
         let all: Vec<String> = found.kernels.iter().map(|kernel| kernel.record.demangled_name.clone()).collect();
@@ -190,13 +190,13 @@ impl Selection {
         let is_whole_id = |kernel: &KernelFile| id.is_none_or(|id| kernel.record.instances.contains_key(id));
         if found.kernels.len() > 1 && !found.kernels.iter().all(is_whole_id) {
             return Err(RecordingError::Choice(format!(
-                "instances of several kernels of {} begin with {}; write more of the id",
+                "instances of several kernels in {} begin with {}; pass more digits of the id",
                 self.path().display(),
                 id.unwrap_or_default()
             ))
             .into());
         }
-        // The selected kernels are there. Damage to other files does not matter.
+        // The selected kernels were found, so damage to other files does not matter.
         found.damaged.clear();
         Ok(())
     }

@@ -22,7 +22,7 @@ use mneme_core::units;
 pub struct ShowOptions {
     #[command(flatten)]
     selection: Selection,
-    /// As JSON, hashes as strings
+    /// Print JSON, with hashes as strings
     #[arg(long)]
     json: bool,
 }
@@ -37,16 +37,16 @@ struct KernelDetails {
     /// Recording device and its architecture.
     device: String,
     device_arch: String,
-    /// Architecture that the IR is for.
+    /// Architecture of the IR.
     ir_arch: String,
     triple: String,
-    /// IR or code files.
+    /// Files with IR or code.
     code: Vec<FileDetails>,
     instances: Vec<InstanceDetails>,
 }
 
 impl KernelDetails {
-    /// Kind and architecture of the code, as in `PTX for sm_90`.
+    /// Kind and architecture of the code, such as `PTX for sm_90`.
     fn code_kind(&self) -> String {
         let arch = if self.ir_arch.is_empty() { &self.device_arch } else { &self.ir_arch };
         let kind = self.code.first().map_or(CodeKind::Bitcode, |file| CodeKind::of(&file.name));
@@ -89,7 +89,7 @@ struct ArgumentDetails {
     offset: u32,
     size: u32,
     value: String,
-    /// May be folded into the code.
+    /// Whether it can be folded into the code.
     specialisable: bool,
 }
 
@@ -100,7 +100,7 @@ struct RegionDetails {
     kind: String,
     address: String,
     bytes: u64,
-    /// Bytes that differ between prologue and epilogue; `None` where only one of them has the region.
+    /// Bytes that differ between prologue and epilogue; `None` if only one of them has the region.
     changed_bytes: Option<u64>,
 }
 
@@ -114,10 +114,10 @@ pub fn run(options: &ShowOptions) -> Result<(), CommandError> {
     if options.json {
         text = format!("{:#}\n", serde_json::to_value(&described).expect("plain data serialises"));
     } else if described.is_empty() {
-        text = format!("{} holds no recorded kernel\n", options.selection.path().display());
+        text = format!("{} contains no recorded kernel\n", options.selection.path().display());
     } else {
         for kernel in &described {
-            describe_as_text(kernel, &mut text).expect("text grows as it is needed");
+            describe_as_text(kernel, &mut text).expect("a string can always grow");
         }
     }
     print(&text)?;
@@ -194,7 +194,7 @@ fn arguments(kernel: &KernelFile, prologue: &MemoryState) -> Vec<ArgumentDetails
     prologue.header.arguments.iter().enumerate().map(details).collect()
 }
 
-/// An argument's bytes as its IR type reads them; in hexadecimal, as stored, where that says nothing.
+/// An argument's value by its IR type; otherwise its bytes in hexadecimal.
 fn value(kind: &str, bytes: &[u8]) -> String {
     match (kind, bytes) {
         ("float", &[a, b, c, d]) => f32::from_le_bytes([a, b, c, d]).to_string(),
@@ -212,7 +212,7 @@ fn value(kind: &str, bytes: &[u8]) -> String {
     }
 }
 
-/// The prologue's regions with how much the kernel changed of each.
+/// The prologue's regions, with the number of bytes that the kernel changed in each.
 fn compare(
     store: &Store,
     prologue: &MemoryState,

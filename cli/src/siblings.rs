@@ -1,4 +1,4 @@
-//! The programs of this installation that `mneme` hands over to.
+//! The other programs of this installation, to which `mneme` hands over.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -9,14 +9,14 @@ use mneme_core::install;
 
 use crate::error::CommandError;
 
-/// A program or library of this installation.
+/// The path of a program or library of this installation.
 pub fn find(name: &'static str) -> Result<PathBuf, CommandError> {
     install::locate(name).ok_or(CommandError::Incomplete { name })
 }
 
-/// Becomes `name` with these arguments; returns only if that fails.
+/// Replaces this process with `name` and these arguments. Returns only if that fails.
 pub fn become_program(name: &'static str, arguments: &[OsString]) -> CommandError {
-    // mneme-bisect is mneme-replay by another name, and not every installation can have it as a link.
+    // mneme-bisect is mneme-replay under another name, and some installations cannot have it as a link.
     let file = if name == install::BISECTOR { install::REPLAYER } else { name };
     match find(file) {
         Err(error) => error,

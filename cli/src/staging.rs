@@ -1,7 +1,7 @@
-//! Recording in the format of the existing Mneme, by way of our own.
+//! Records in the format of the existing Mneme, by conversion.
 //!
-//! The recorder writes our format to a folder inside the one that is asked for; it is converted from there when the
-//! application has ended.
+//! The recorder writes Mneme's own format to a folder inside the requested one. After the application has ended, the
+//! recording is converted.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use mneme_core::summary::{RecorderSummary, RecordingFailure};
 use crate::error::CommandError;
 use crate::own_folder::{self, OwnFolder};
 
-/// Begins the name of the folder, which other processes that record into the same one have beside it.
+/// Prefix of the folder's name. Other processes that record into the same folder have one beside it.
 const PREFIX: &str = ".recording-";
 
 pub struct Staging {
@@ -24,7 +24,7 @@ pub struct Staging {
 }
 
 impl Staging {
-    /// Makes a folder in `target`, whose disk the recording is meant for.
+    /// Makes a folder in `target`, so that the recording is on the intended disk.
     pub fn create(target: &Path, format: Format) -> Result<Self, CommandError> {
         own_folder::remove_abandoned(target, PREFIX);
         let folder = OwnFolder::create(target, PREFIX)
@@ -36,7 +36,7 @@ impl Staging {
         self.folder.path()
     }
 
-    /// Converts what was recorded; kernels that cannot be converted count as not recorded.
+    /// Converts the recording. Kernels that cannot be converted count as not recorded.
     pub fn export(self, summaries: &mut [RecorderSummary]) {
         let mut outcomes: BTreeMap<String, Result<HousekeepingOutcome, String>> = BTreeMap::new();
         for database in kernels(self.path()).unwrap_or_default() {
@@ -55,7 +55,7 @@ impl Staging {
                     Some(Ok(outcome)) => {
                         let name = Path::new(&file).file_name().unwrap_or_default();
                         kernel.file = Some(self.target.join(name).display().to_string());
-                        // Of a kernel that several processes recorded once.
+                        // Several processes may have recorded a kernel once.
                         kernel.disk_bytes = std::mem::take(&mut outcome.bytes);
                     }
                     Some(Err(reason)) => {
@@ -74,7 +74,7 @@ impl Staging {
 mod tests {
     use super::*;
 
-    /// As processes do that have one number, in two containers.
+    /// The processes have the same number, in two containers.
     #[test]
     fn two_recordings_into_one_folder_do_not_share_theirs() {
         let target = tempfile::tempdir().unwrap();

@@ -1,13 +1,13 @@
-//! Aligned columns of text.
+//! Formats aligned columns of text.
 
-/// Which way a column's cells lean.
+/// Alignment of a column's cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
     Left,
     Right,
 }
 
-/// Lays rows out in columns, two spaces apart; the first row is the heading.
+/// Formats rows in columns, two spaces apart. The first row is the heading.
 pub fn render(columns: &[Align], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)

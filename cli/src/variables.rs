@@ -1,6 +1,6 @@
-//! Checks of the recorder's environment variables before the application starts.
+//! Checks the recorder's environment variables before the application starts.
 //!
-//! Inside the application the recorder could only warn.
+//! Inside the application, the recorder could only warn.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ const SWITCH: [&str; 8] = ["on", "off", "0", "1", "no", "yes", "false", "true"];
 
 type Check = fn(&str) -> Result<(), String>;
 
-/// Name, and what is wrong with a value.
+/// Names of variables, with checks that return the error in a value.
 const CHECKS: [(&str, Check); 23] = [
     ("MNEME_RR_KERNELS", |text| regular_expression(text).map(drop)),
     ("MNEME_MAX_RECORDINGS", |text| number(text, 0, u64::MAX)),
@@ -45,16 +45,16 @@ const CHECKS: [(&str, Check); 23] = [
     ("MNEME_RECORD_RANKS", ranks),
 ];
 
-/// What an epilogue can be written as: `chunks` is Mneme's own format.
+/// Formats of epilogues: `chunks` is Mneme's own.
 pub const EPILOGUE_FORMATS: [&str; 4] = ["chunks", "bytes", "diff", "best"];
 
-/// Address space that a GPU can have, GiB: 47 bits are what a process has on x86-64.
+/// Limit on a GPU's address space, GiB: a process has 47 bits on x86-64.
 pub const LARGEST_ARENA: u64 = 1 << 17;
 
-/// How long the application may be held, seconds.
+/// Limit on the time that the application may be held, seconds.
 pub const LONGEST_LIMIT: u64 = 1_000_000;
 
-/// Refuses the first variable whose value makes no sense.
+/// Fails at the first variable with an invalid value.
 pub fn check() -> Result<(), CommandError> {
     for (name, check) in CHECKS {
         if let Some(text) = std::env::var_os(name).filter(|text| !text.is_empty()) {
@@ -71,14 +71,14 @@ pub fn regular_expression(text: &str) -> Result<String, String> {
 
 fn processor(text: &str) -> Result<(), String> {
     let is_one = Processor::parse(text).is_some_and(|processor| processor.name == text);
-    if is_one { Ok(()) } else { Err("it has to be an AMD processor, such as gfx90a".into()) }
+    if is_one { Ok(()) } else { Err("it must be an AMD processor, such as gfx90a".into()) }
 }
 
 fn number(text: &str, least: u64, most: u64) -> Result<(), String> {
     match text.parse::<u64>() {
         Ok(value) if (least..=most).contains(&value) => Ok(()),
-        _ if most == u64::MAX => Err(format!("it has to be a whole number of at least {least}")),
-        _ => Err(format!("it has to be a whole number from {least} to {most}")),
+        _ if most == u64::MAX => Err(format!("it must be a whole number of at least {least}")),
+        _ => Err(format!("it must be a whole number from {least} to {most}")),
     }
 }
 
@@ -86,13 +86,13 @@ fn one_of(text: &str, names: &[&str]) -> Result<(), String> {
     if names.contains(&text.to_ascii_lowercase().as_str()) {
         return Ok(());
     }
-    Err(format!("it has to be one of {}", names.join(", ")))
+    Err(format!("it must be one of {}", names.join(", ")))
 }
 
 fn paths(text: &str) -> Result<(), String> {
     for path in text.split(':').filter(|path| !path.is_empty()) {
         if !Path::new(path).exists() {
-            return Err(format!("there is no file or folder '{path}'"));
+            return Err(format!("the file or folder '{path}' does not exist"));
         }
         trust::check(Path::new(path)).map_err(|error| error.to_string())?;
     }
@@ -101,11 +101,7 @@ fn paths(text: &str) -> Result<(), String> {
 
 fn ranks(text: &str) -> Result<(), String> {
     let is_list = text.split([',', ' ', ';']).filter(|part| !part.is_empty()).all(|part| part.parse::<u64>().is_ok());
-    if is_list || text.eq_ignore_ascii_case("all") {
-        Ok(())
-    } else {
-        Err("it has to be 'all' or a list of ranks".into())
-    }
+    if is_list || text.eq_ignore_ascii_case("all") { Ok(()) } else { Err("it must be 'all' or a list of ranks".into()) }
 }
 
 #[cfg(test)]

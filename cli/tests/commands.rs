@@ -210,7 +210,7 @@ fn mistakes_are_told_before_and_by_name() {
         assert!(stderr.contains(part) && stderr.lines().count() == 1, "{stderr}");
     };
     complains(&["check", text(&database)], exit::BAD_USAGE, "is a file; name the folder");
-    complains(&["annotate", text(&database), "--argument", "0", "--remove"], exit::BAD_USAGE, "there is no rule for");
+    complains(&["annotate", text(&database), "--argument", "0", "--remove"], exit::BAD_USAGE, "has no rule for");
     let ran = folder.path().join("ran");
     let nowhere = folder.path().join("nosuch/report.json");
     for verb in [&["record", "--dry-run"][..], &["profile"]] {
@@ -245,7 +245,7 @@ fn one_damaged_file_does_not_hide_the_others() {
     let (stdout, _) = outcome(mneme(&["clean", text(&damaged)]), 0);
     assert!(stdout.contains("43.json, which was damaged"), "{stdout}");
     assert!(!damaged.exists());
-    // Neither a file that is something else nor one that a newer Mneme reads is damaged.
+    // Neither an unrelated file nor one of a newer format counts as damaged.
     let stranger = folder.join("package.json");
     std::fs::write(&stranger, "[]").unwrap();
     outcome(mneme(&["clean", text(&stranger)]), exit::BAD_RECORDING);
@@ -290,7 +290,7 @@ fn transfers_are_from_here_to_there() {
     }
 }
 
-/// An installation in which an unrelated library stands for ours, which is enough to see what is preloaded.
+/// An installation with an unrelated library instead of ours, which is enough to see what is preloaded.
 fn installation(folder: &Path) {
     let library = std::fs::read_to_string("/proc/self/maps").unwrap();
     let library = library
@@ -360,7 +360,7 @@ fn record_passes_everything_on_to_the_application() {
     let (_, stderr) = outcome(command, exit::BAD_USAGE);
     assert!(stderr.lines().count() == 1 && stderr.contains("mistyped', and there is no such folder"), "{stderr}");
 
-    // What follows the application is the application's, with or without two dashes in front of it.
+    // Words after the application belong to it, with or without two dashes before it.
     let echo = ["sh", "-c", "echo \"$@\"", "sh", "-rdb", "x", "--skip", "--", "-v"];
     for dashes in [&[][..], &["--"]] {
         let mut command = mneme(&[&["record", "-rdb", text(&folder), "--device=cpu"], dashes, &echo].concat());

@@ -168,7 +168,7 @@ impl Evaluator {
     ///
     /// # Errors As [`wait`](Self::wait).
     pub fn run(&mut self, configurations: Vec<Configuration>, runs: Runs) -> Result<Vec<ReplayResult>, ServerError> {
-        assert!(self.partial.is_empty(), "nothing else is under way");
+        assert!(self.partial.is_empty(), "no other evaluation is in flight");
         self.submit(ALONE, configurations, runs);
         Ok(self.wait()?.map_or_else(Vec::new, |evaluated| evaluated.results))
     }

@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(place("ptxas 13.0", "events"), "GPU (driver 13.0, mneme-replay , ptxas 13.0)");
         assert_ne!(place("ptxas 13.0", "events"), place("nvPTXCompiler 13.0", "events"));
         assert_eq!(place("lld", "rocprofiler"), "GPU (driver 13.0, mneme-replay , lld, timed by rocprofiler)");
-        assert_eq!(place("lld", "events"), place("lld", ""), "a session of before goes on");
+        assert_eq!(place("lld", "events"), place("lld", ""), "sessions of earlier releases can be resumed");
     }
 
     #[test]

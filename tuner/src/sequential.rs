@@ -195,7 +195,7 @@ mod tests {
             let best = (0..60).min_by(|one, other| truths[*one].total_cmp(&truths[*other])).unwrap();
             lost += usize::from(!found[..3].iter().any(|(_, place)| *place == best));
         }
-        assert!(lost <= 1, "the best of {lost} of 200 sessions is no finalist");
+        assert!(lost <= 1, "{lost} of 200 sessions lost their best");
         let each = all_runs as f64 / (200.0 * 60.0);
         assert!(each < 1.3, "{each} runs of a candidate");
     }

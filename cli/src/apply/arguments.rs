@@ -2,7 +2,7 @@
 
 use mneme_core::recording::manifest::{Allocation, RecordedArgument, is_recorded_address};
 
-/// The words of arguments that lie in no allocation, as far as whole ones do not.
+/// The 8-byte words of arguments that are not addresses of allocations, as argument index and offset.
 pub fn numbers(arguments: &[RecordedArgument], allocations: &[Allocation]) -> Vec<(u32, u32)> {
     let words = (0..).zip(arguments).flat_map(|(index, argument)| {
         let words = (0..).step_by(8).zip(argument.bytes.chunks_exact(8));

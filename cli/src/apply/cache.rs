@@ -1,7 +1,8 @@
-//! Compiled winners on disk, shared by all that use the folder.
+//! The cache of compiled winners on disk, shared by all who use the folder.
 //!
-//! An entry is machine code and its description, named by a hash of everything that the code depends on. It is written
-//! whole and read with its sum; one that is damaged counts as none. What was not used for longest goes first where the
+//! An entry is machine code and its description, named by a hash of everything that the code depends on. Entries are
+//! written whole and read with a checksum; a damaged entry counts as missing. If the folder becomes too large, the
+//! least recently used entries go first.
 //! folder becomes too large.
 
 use std::collections::HashSet;
@@ -23,19 +24,20 @@ use serde_json::{Value, json};
 
 use super::verdict::Verdict;
 
-/// A folder in which nothing can be, for want of any: one of others would be tidied up, and what they put there run.
+/// A folder that cannot exist, for use if no temporary folder can be made. Another user's folder would be tidied up,
+/// and its code executed.
 const NOWHERE: &str = "/dev/null/mneme";
-/// Of entries; those of 6 and before were verified without looking at what that shows.
+/// Version of entries. Entries of version 6 and earlier were verified without checking their evidence.
 const VERSION: u32 = 7;
-/// Uses that are so far apart are noted.
+/// Uses at least this far apart update an entry's time.
 const USED_LATELY: Duration = Duration::from_secs(600);
 
 /// A folder of entries.
 pub struct CodeCache {
     folder: PathBuf,
-    /// The same, for reading; `None` if there is no folder at all.
+    /// The folder for reading; `None` if there is no folder.
     trusted: Option<Folder>,
-    /// Where entries are kept for this run only.
+    /// The folder of entries for this run only.
     temporary: Mutex<Option<tempfile::TempDir>>,
 }
 
@@ -44,17 +46,19 @@ pub struct CachedCode {
     pub code: PathBuf,
     pub checksum: u64,
     pub shared_is_static: bool,
-    /// It was seen to touch no memory but the application's with its own dimensions, or starts no more threads.
+    /// Whether the code was seen to touch only the application's memory with its own dimensions, or starts no more
+    /// threads.
     pub bears_threads: bool,
-    /// What recorded launches have come to with it.
+    /// Verdicts on recorded launches with this code.
     pub verdicts: Vec<Verdict>,
 }
 
-/// Code that was compiled.
+/// Newly compiled code.
 pub struct CompiledCode {
     pub image: Vec<u8>,
     pub shared_is_static: bool,
-    /// It was seen to touch no memory but the application's with its own dimensions, or starts no more threads.
+    /// Whether the code was seen to touch only the application's memory with its own dimensions, or starts no more
+    /// threads.
     pub bears_threads: bool,
 }
 
@@ -66,7 +70,7 @@ struct Description {
     bears_threads: bool,
     #[serde(default)]
     verdicts: Vec<Verdict>,
-    /// Of all that is above, so that one that has changed is none.
+    /// Checksum of the fields above, to detect a damaged description.
     sum: u64,
 }
 
@@ -85,13 +89,13 @@ impl Description {
         mneme_core::hash::checksum(text.as_bytes())
     }
 
-    /// Whether it is as it was written, for this key.
+    /// Whether it is undamaged, and for this key.
     fn is_whole(&self, key: &Value) -> bool {
         self.key == *key && self.sum == self.sum()
     }
 }
 
-/// Code that a run has used, by where it came from.
+/// Numbers of codes that a run has used, by origin.
 #[derive(Clone, Default)]
 pub struct CodeCounts(Arc<Mutex<[u64; 2]>>);
 
@@ -107,33 +111,33 @@ impl CodeCounts {
 }
 
 impl CodeCache {
-    /// Opens the folder that is named, or the usual one; where that cannot be written, one for this run.
+    /// Opens the named folder, or the default one; if that cannot be used, one for this run.
     pub fn open(named: Option<&Path>) -> Self {
         let named = named.map(Path::to_path_buf).or_else(|| variable("MNEME_CACHE_DIR"));
         let Some(folder) = named.or_else(usual_folder) else {
-            return Self::for_this_run("there is neither a cache folder nor a home");
+            return Self::for_this_run("neither a cache folder nor a home directory is set");
         };
         let folder = std::path::absolute(&folder).unwrap_or(folder).join("tuned");
         match private::create_folder_quietly(&folder).and_then(|()| Folder::open(&folder)) {
-            // What cannot be written can still be read.
+            // A read-only folder can still be read.
             Ok(trusted) => Self { folder, trusted: Some(trusted), temporary: Mutex::default() },
             Err(error) => Self::for_this_run(&format!("{} cannot be used: {error}", folder.display())),
         }
     }
 
     fn for_this_run(reason: &str) -> Self {
-        mneme_core::remark!("mneme: {reason}; what is compiled is not kept");
+        mneme_core::remark!("mneme: {reason}; compiled code is not kept after this run");
         let temporary = tempfile::tempdir().ok();
         let folder: PathBuf = temporary.as_ref().map_or_else(|| NOWHERE.into(), |folder| folder.path().into());
         Self { trusted: Folder::open(&folder).ok(), folder, temporary: Mutex::new(temporary) }
     }
 
-    /// Whether what is in it goes with the run.
+    /// Whether the folder goes with the run.
     pub fn is_for_this_run(&self) -> bool {
         self.temporary().is_some()
     }
 
-    /// The run is over: removes what was for it alone.
+    /// Removes a folder that was for this run only.
     pub fn close(&self) {
         drop(self.temporary().take());
     }
@@ -151,7 +155,7 @@ impl CodeCache {
         ["json", "code"].map(|extension| self.folder.join(format!("{name}.{extension}")))
     }
 
-    /// What was compiled for this key before, and is whole.
+    /// The undamaged entry for this key.
     pub fn find(&self, key: &Value) -> Option<CachedCode> {
         let [description, code] = self.files(key);
         let read = |path: &Path| self.trusted.as_ref()?.read(path.file_name()?).ok();
@@ -159,14 +163,14 @@ impl CodeCache {
         let image = read(&code)?;
         let is_whole = known.is_whole(key) && checksum(&image) == known.checksum;
         if is_whole && code.metadata().and_then(|of| of.modified()).is_ok_and(is_long_ago) {
-            // When it was used last; a folder that is read-only does not become smaller either.
+            // Notes the time of use. A read-only folder is never shrunk, so failures do not matter.
             let _ = File::options().append(true).open(&code).and_then(|file| file.set_modified(SystemTime::now()));
         }
         let Description { checksum, shared_is_static, bears_threads, verdicts, .. } = known;
         is_whole.then_some(CachedCode { code, checksum, shared_is_static, bears_threads, verdicts })
     }
 
-    /// Keeps what was compiled for this key.
+    /// Stores newly compiled code under this key.
     pub fn add(&self, key: &Value, made: CompiledCode) -> std::io::Result<CachedCode> {
         let [_, code] = self.files(key);
         let CompiledCode { image, shared_is_static, bears_threads } = made;
@@ -177,7 +181,7 @@ impl CodeCache {
         Ok(entry)
     }
 
-    /// Keeps what is known of code that is there.
+    /// Updates the description of stored code.
     pub fn describe(&self, key: &Value, entry: &CachedCode) -> std::io::Result<()> {
         let [description, _] = self.files(key);
         let text = serde_json::to_vec(&Description::of(key, entry)).expect("plain data serialises");
@@ -186,8 +190,8 @@ impl CodeCache {
 }
 
 impl CodeCache {
-    /// Removes what was not used for longest until so many bytes are left. What this run uses stays, and counts.
-    /// Who else uses an entry that goes keeps the application's own code, or compiles it anew.
+    /// Removes the least recently used entries until `limit` bytes are left, except those that this run uses. Other
+    /// processes that use a removed entry keep the application's own code, or compile it again.
     pub fn shrink(&self, limit: u64, used: &HashSet<PathBuf>) {
         let Ok(entries) = std::fs::read_dir(&self.folder) else { return };
         let paths = entries.flatten().map(|entry| entry.path());
@@ -205,7 +209,7 @@ impl CodeCache {
             if total <= limit {
                 break;
             }
-            // The description first: an entry without one is none.
+            // The description first, because an entry without one counts as missing.
             let removed = std::fs::remove_file(code.with_extension("json")).and_then(|()| std::fs::remove_file(&code));
             if removed.is_ok() {
                 total -= bytes;
@@ -214,7 +218,7 @@ impl CodeCache {
     }
 }
 
-/// Whether a use of then is no more to be told from one of now.
+/// Whether a use at this time is long enough ago to note a new one.
 fn is_long_ago(time: SystemTime) -> bool {
     SystemTime::now().duration_since(time).map_or(true, |passed| passed > USED_LATELY)
 }
@@ -223,13 +227,13 @@ fn variable(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
 }
 
-/// `None` where there is no place that is the user's own.
+/// `None` if the user has no folder for caches.
 fn usual_folder() -> Option<PathBuf> {
     let caches = variable("XDG_CACHE_HOME").or_else(|| Some(variable("HOME")?.join(".cache")));
     Some(caches?.join("mneme"))
 }
 
-/// Everything that code depends on.
+/// The key of an entry: everything that code depends on.
 pub fn key(
     record: &KernelRecord,
     arguments: &[RecordedArgument],
@@ -255,7 +259,7 @@ pub fn key(
     })
 }
 
-/// This machine's processor, which code of the CPU device is for.
+/// This machine's processor, for which code of the CPU device is compiled.
 static PROCESSOR: LazyLock<String> = LazyLock::new(|| {
     let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let first = text.split("\n\n").next().unwrap_or_default();
@@ -264,7 +268,7 @@ static PROCESSOR: LazyLock<String> = LazyLock::new(|| {
     chunk_id(lines.join("\n").as_bytes()).to_string()
 });
 
-/// The programs that compile: their versions of LLVM and sizes, and when they were written.
+/// The builders' LLVM versions, sizes and modification times.
 static COMPILER: LazyLock<Vec<(u32, u64, u64)>> = LazyLock::new(|| {
     let known = |(version, path): (u32, std::path::PathBuf)| {
         let file = path.metadata().ok()?;
@@ -320,7 +324,7 @@ mod tests {
         let entry = own.add(&key, code).unwrap().code;
         set(own.folder(), 0o755);
         assert!(CodeCache::open(Some(folder.path())).find(&key).is_some());
-        // Of one entry, and of the folder or one above it, which the user has named.
+        // Of an entry, of the folder, and of a folder above it, which the user has named.
         set(&entry, 0o666);
         assert!(own.find(&key).is_none());
         set(&entry, 0o600);
@@ -346,7 +350,7 @@ mod tests {
             let time = SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1000 + number as u64);
             File::options().append(true).open(entry.code).unwrap().set_modified(time).unwrap();
         }
-        // The oldest is used, so that the next one goes; and the last one stays because this run uses it.
+        // The oldest is used, so the next one goes. The last one stays because this run uses it.
         let oldest = cache.find(&keys[0]).unwrap().code;
         let last = cache.files(&keys[3])[1].clone();
         cache.shrink(3500, &HashSet::from([last.clone()]));

@@ -1,4 +1,4 @@
-//! Compiling a winner, by a replay that verifies it once more.
+//! Compiles a winner, by a replay that verifies it once more.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
@@ -16,11 +16,11 @@ use super::run_folder;
 use crate::child::{end_with_this_thread, survive_broken_pipes};
 use crate::siblings;
 
-/// The option of `mneme-replay` for code that begins as the PTX beside the recorded machine code.
+/// The option of `mneme-replay` to start from the PTX beside the recorded machine code.
 pub const FROM_PTX: &str = "--from-ptx";
 
-/// Compiles a configuration for the device of this machine, which has to be of the architecture. One that starts
-/// `more_threads` than the recorded launch is checked for what these do.
+/// Compiles a configuration for this machine's device, which must have this architecture. If it starts `more_threads`
+/// than the recorded launch, checks what these touch.
 pub fn compile(
     found: &AppliedWinner,
     id: &str,
@@ -29,10 +29,10 @@ pub fn compile(
     cache: &CodeCache,
 ) -> Result<CompiledCode, String> {
     let folder = run_folder::create(cache.folder());
-    let folder = folder.map_err(|error| format!("no temporary folder can be made: {error}"))?;
+    let folder = folder.map_err(|error| format!("cannot make a temporary folder: {error}"))?;
     let image = folder.path().join("code");
     let outputs = Outputs { image: Some(image.clone()), ..Outputs::default() };
-    // Its messages matter only where it has no answer; else a kernel that prints is not the application's yet.
+    // Its messages only matter if it fails. Otherwise they would include the output of a kernel that prints.
     let messages = folder.path().join("messages");
     let errors = private::create(&messages).map_or_else(|_| Stdio::null(), Stdio::from);
     let result = replay(found, id, architecture, outputs, errors).inspect_err(|_| {
@@ -40,15 +40,18 @@ pub fn compile(
         said.lines().for_each(|line| mneme_core::remark!("{line}"));
     })?;
     if result.status == ReplayStatus::InternalError {
-        return Err(format!("its code cannot be made here: {}", result.error));
+        return Err(format!("its code cannot be compiled here: {}", result.error));
     }
     if result.status != ReplayStatus::Verified {
         let why = if result.error.is_empty() { "its memory differs" } else { &result.error };
-        return Err(format!("its configuration does not verify here ({}: {why}); tune it here", result.status.name()));
+        return Err(format!(
+            "its configuration does not verify on this machine ({}: {why}); tune it here",
+            result.status.name()
+        ));
     }
     let here = &result.environment.arch;
     if architecture != "cpu" && here != architecture {
-        return Err(format!("it was tuned for {architecture}, and the device here is {here}; tune it here"));
+        return Err(format!("it was tuned for {architecture}, but the device here is {here}; tune it here"));
     }
     let image = std::fs::read(&image).map_err(|error| format!("{} cannot be read: {error}", image.display()))?;
     let Configuration { grid, block, shared_mem, .. } = found.configuration;
@@ -61,7 +64,7 @@ pub fn compile(
 #[derive(Debug)]
 pub struct NotVerified {
     pub why: String,
-    /// It is the code, with these dimensions, that is at fault.
+    /// Whether the code with these dimensions is at fault.
     pub is_refuted: bool,
 }
 
@@ -71,30 +74,30 @@ pub fn verify(found: &AppliedWinner, id: &str, winner: &Winner, shape: LaunchDim
         grid: shape.grid,
         block: shape.block,
         shared_mem: shape.shared_mem,
-        // Bounds follow the block where nothing else is said.
+        // Launch bounds follow the block unless the winner sets them.
         max_threads: winner.max_threads.or(found.configuration.max_threads),
         ..found.configuration.clone()
     };
     let tried = AppliedWinner { configuration, ..found.clone() };
-    // What it says belongs into the verdict, not between the lines of the application.
+    // Its messages belong in the verdict, not into the application's output.
     let result = replay(&tried, id, &winner.architecture, Outputs::default(), Stdio::null())
         .map_err(|error| NotVerified { why: format!("it cannot be verified: {error}"), is_refuted: false })?;
     let why = if result.error.is_empty() { result.status.name() } else { &result.error };
     match result.status {
         ReplayStatus::Verified => Ok(()),
         ReplayStatus::FailedVerification => {
-            let why = format!("it does not compute what the application's own code does ({why})");
+            let why = format!("its results differ from those of the application's own code ({why})");
             Err(NotVerified { why, is_refuted: true })
         }
         status => {
             let is_refuted = status == ReplayStatus::RuntimeError;
-            Err(NotVerified { why: format!("it does not replay ({}: {why})", status.name()), is_refuted })
+            Err(NotVerified { why: format!("its replay failed ({}: {why})", status.name()), is_refuted })
         }
     }
 }
 
-/// Whether a winner that starts more threads than a recorded launch finds no fault in what they do. A verified replay
-/// does not say so: what lies behind an allocation belongs to somebody else in the application.
+/// Whether a winner that starts more threads than a recorded launch touches only the launch's memory. A verified replay
+/// does not show this: in the application, memory after an allocation belongs to something else.
 pub fn touches_no_other_memory(found: &AppliedWinner, id: &str, architecture: &str, tuned: &LaunchDimensions) -> bool {
     let Ok(program) = siblings::find(install::REPLAYER) else { return false };
     let LaunchDimensions { grid, block, shared_mem } = tuned;
@@ -122,7 +125,7 @@ pub fn touches_no_other_memory(found: &AppliedWinner, id: &str, architecture: &s
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Replays an instance once, in a process that does not outlive the calling thread.
+/// Replays an instance once, in a process that ends with the calling thread.
 pub fn replay(
     tuned: &AppliedWinner,
     id: &str,
@@ -149,7 +152,7 @@ pub fn replay(
         ..Submission::default()
     };
     let line = serde_json::to_string(&Request::Submit(Box::new(submission))).expect("plain data serialises") + "\n";
-    // A server that is gone says why on its other end. Its input ends here: it goes when it has answered.
+    // A server that has failed still reports why. Closing its input makes it exit after its answer.
     survive_broken_pipes();
     let _ = child.stdin.take().map(|mut input| input.write_all(line.as_bytes()));
     let output = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
@@ -157,10 +160,14 @@ pub fn replay(
     for line in output.lines() {
         match line.map_err(|error| error.to_string()).map(|line| serde_json::from_str(&line)) {
             Ok(Ok(Reply::Result { result, .. })) => found = Some(*result),
-            // One of outputs that cannot be written comes before the result.
+            // If an output cannot be written, the error comes before the result.
             Ok(Ok(Reply::Fatal { error, .. } | Reply::Error { error, .. })) | Err(error) => failure = Some(error),
             Ok(Ok(_)) => {}
-            Ok(Err(error)) => failure = Some(format!("mneme-replay is of another release ({error}); install one")),
+            Ok(Err(error)) => {
+                failure = Some(format!(
+                    "mneme-replay is from another release ({error}); install all programs from one release"
+                ))
+            }
         }
     }
     let _ = child.wait();

@@ -1,7 +1,7 @@
-//! The command `mneme apply`, which runs an application with tuned kernels in the place of its own.
+//! The command `mneme apply`, which runs an application with tuned kernels instead of its own.
 //!
-//! Winners are compiled before the application starts, by `mneme-replay`, and code for launches that repeat while it
-//! runs, by `mneme-build`; both are kept in a cache. The library in the application only loads machine code.
+//! `mneme-replay` compiles winners before the application starts, and `mneme-build` compiles code for repeated launches
+//! while it runs. A cache keeps both. The library in the application only loads machine code.
 
 mod arguments;
 mod cache;
@@ -44,84 +44,85 @@ use crate::parallel::in_parallel;
 use crate::report::{self, SummaryFile};
 use crate::variables;
 
-/// The variable that names the file which Proteus reads.
+/// The variable with the file that Proteus reads.
 const PROTEUS: &str = "PROTEUS_TUNED_KERNELS";
 
-/// The variable that says what size the cache is kept below, MiB.
+/// The variable with the size limit of the cache, MiB.
 const SIZE_VARIABLE: &str = "MNEME_CACHE_SIZE";
-/// MiB. Winners have some 10 to 100 KiB.
+/// MiB. A winner takes 10 to 100 KiB.
 const CACHE_SIZE: u64 = 1024;
 
 #[derive(Debug, Args)]
 pub struct ApplyOptions {
-    /// What mneme tune has left: results folders, or files for Proteus (proteus_tuned_kernels.json), which need
-    /// --record-database; put -- after the last one [default: the file that PROTEUS_TUNED_KERNELS names]
+    /// Results of mneme tune: results folders, or files for Proteus (proteus_tuned_kernels.json), which need
+    /// --record-database; put -- after the last one [default: the file in PROTEUS_TUNED_KERNELS]
     #[arg(long, value_name = "RESULTS", num_args = 1..)]
     tuned: Vec<PathBuf>,
-    /// The folder of the recording, if it is not where the results say (also -rdb)
+    /// The recording's folder, if it is not where the results say (also -rdb)
     #[arg(long, aliases = ["record-db-dir", "record-db", "rdb"], value_name = "FOLDER")]
     record_database: Option<PathBuf>,
-    /// Only kernels whose mangled or demangled name this regular expression is found in (also -rr)
+    /// Only use winners for kernels whose mangled or demangled name matches this regular expression (also -rr)
     #[arg(long, aliases = ["record-regex", "rr"], value_parser = variables::regular_expression, value_name = "REGEX")]
     kernels: Option<String>,
-    /// Where compiled winners are kept [default: MNEME_CACHE_DIR, else mneme in XDG_CACHE_HOME or ~/.cache]
+    /// Folder for compiled winners [default: MNEME_CACHE_DIR, otherwise mneme in XDG_CACHE_HOME or ~/.cache]
     #[arg(long, value_name = "FOLDER")]
     cache_dir: Option<PathBuf>,
-    /// Size that the folder is kept below, MiB: what was not used for longest goes [default: MNEME_CACHE_SIZE, else
-    /// 1024]
+    /// Size limit of that folder in MiB; the least recently used entries are removed [default: MNEME_CACHE_SIZE,
+    /// otherwise 1024]
     #[arg(long, value_name = "MIB")]
     cache_size: Option<u64>,
-    /// Use a winner after it has verified on so many launches of this run: they keep the application's own code, are
-    /// recorded, and replayed beside the application with the tuned code
+    /// Use a winner only after it has verified on N launches of this run. These launches keep the application's own
+    /// code, are recorded, and are replayed with the tuned code beside the application
     #[arg(long, value_name = "N", default_value_t = 0)]
     verify_first: u32,
-    /// Fold arguments and dimensions into the code of launches that repeat, while the application runs: integers, or
-    /// all scalars, with which results may differ in their last bits. Without --tuned, in all kernels with IR
+    /// Fold arguments and dimensions into the code of repeated launches while the application runs: integers, or all
+    /// scalars, which may change results in their last bits. Without --tuned, for all kernels with IR
     #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "integers", value_parser = ["integers", "scalars"])]
     specialize: Option<String>,
-    /// Learn the application in this folder, a step each start: time its kernels, record those that matter, and, once
-    /// mneme learn FOLDER has tuned them, use what was confirmed
+    /// Learn the application in this folder, one step per start: time its kernels, record the important ones, and, once
+    /// mneme learn FOLDER has tuned them, use confirmed winners
     #[arg(long, value_name = "FOLDER")]
     learn: Option<PathBuf>,
-    /// Use tuned code alone, with the dimensions that the application asks for
+    /// Use only tuned code, with the application's dimensions
     #[arg(long)]
     keep_dimensions: bool,
-    /// Use tuned dimensions for every launch that their rule is for [default: for launches with the dimensions and
-    /// arguments of a recorded one that verified, and for all if three with different arguments did]
+    /// Use tuned dimensions for every launch that their rule covers [default: for launches with the dimensions and
+    /// arguments of a verified recorded launch, and for all once three with different arguments have verified]
     #[arg(long, conflicts_with = "keep_dimensions")]
     any_launch: bool,
-    /// Time replaced launches, as mneme profile times launches, for the table's column GOT
+    /// Time replaced launches, like mneme profile, for the table's column GOT
     #[arg(long)]
     times: bool,
-    /// Write the compiled winners to this file, for MNEME_MODE=apply MNEME_TUNED=FILE; the application may be left out
+    /// Write the compiled winners to this file, for MNEME_MODE=apply MNEME_TUNED=FILE; you can leave out the
+    /// application
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
-    /// Write the closing table as JSON to this file, - for standard output
+    /// Write the closing table as JSON to this file; - for standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
     #[command(flatten)]
     pub application: Application,
 }
 
-/// A configuration that is to be used for a kernel.
+/// A configuration to apply to a kernel.
 #[derive(Clone)]
 pub struct AppliedWinner {
     pub recording: TunedRecording,
     /// Dynamic hash.
     pub id: String,
     pub configuration: Configuration,
-    /// Of the device that it was found on, as recordings name it; `None` where that is not known.
+    /// Architecture of the device that it was tuned on, in the words of recordings; `None` if unknown.
     pub architecture: Option<String>,
     rule: Option<DimensionRule>,
     /// ns.
     pub before: Option<f64>,
     pub after: Option<f64>,
-    /// How memory was compared, and which code it began with: options of `mneme-replay`.
+    /// Options of `mneme-replay` for comparing memory, and for the code to start from.
     replay: Vec<String>,
     pub source: PathBuf,
 }
 
-/// The size that the cache is kept below, bytes.
+/// The size limit of the cache, bytes.
 fn cache_size(options: &ApplyOptions) -> Result<u64, CommandError> {
     let named = std::env::var(SIZE_VARIABLE).unwrap_or_default();
     let mebibytes = match (options.cache_size, named.trim()) {
@@ -129,7 +130,7 @@ fn cache_size(options: &ApplyOptions) -> Result<u64, CommandError> {
         (None, "") => CACHE_SIZE,
         (None, text) => text
             .parse()
-            .map_err(|_| CommandError::Usage(format!("{SIZE_VARIABLE} is '{named}', which is no number of MiB")))?,
+            .map_err(|_| CommandError::Usage(format!("{SIZE_VARIABLE} is '{named}'; set it to a number of MiB")))?,
     };
     Ok(mebibytes.saturating_mul(1 << 20))
 }
@@ -145,12 +146,12 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
         let what = "name an application to run (mneme apply --tuned RESULTS -- ./app), or a file with --manifest";
         return Err(CommandError::Usage(what.into()));
     } else if options.verify_first > 0 {
-        return Err(CommandError::Usage("--verify-first needs an application, whose launches are verified".into()));
+        return Err(CommandError::Usage("--verify-first needs an application to run".into()));
     } else if options.specialize.is_some() {
-        return Err(CommandError::Usage("--specialize needs an application, whose launches are specialised".into()));
+        return Err(CommandError::Usage("--specialize needs an application to run".into()));
     }
     let learnt = match &options.learn {
-        Some(_) if !runs => return Err(CommandError::Usage("--learn needs an application, which it learns".into())),
+        Some(_) if !runs => return Err(CommandError::Usage("--learn needs an application to run".into())),
         Some(folder) => learn::begin(folder, &options.application, options.json.as_deref())?,
         None => Vec::new(),
     };
@@ -158,17 +159,19 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
         check_place(file).map_err(|source| CommandError::Io { path: file.clone(), source })?;
     }
     let counts = CodeCounts::default();
-    // As long as the run: where its folder cannot be used, the code is in one that goes with it.
+    // Kept until the run ends: if the cache folder cannot be used, the code is in a temporary folder.
     let cache = Arc::new(CodeCache::open(options.cache_dir.as_deref()));
     if !runs && cache.is_for_this_run() {
-        let what = "--manifest names files of compiled code, which a folder has to keep; name one with --cache-dir";
+        let what = "--manifest refers to files of compiled code, so it needs a cache folder; name one with --cache-dir";
         cache.close();
         return Err(CommandError::Usage(what.into()));
     }
     let mut used = winners(options, learnt, &cache, &counts)?;
     let folder = match runs && (options.verify_first > 0 || options.specialize.is_some()) {
         true => RunFolder::create(&cache)
-            .inspect_err(|error| mneme_core::remark!("mneme: nothing is made or verified beside the program: {error}"))
+            .inspect_err(|error| {
+                mneme_core::remark!("mneme: winners are neither compiled nor verified during this run: {error}")
+            })
             .ok(),
         false => None,
     };
@@ -177,9 +180,9 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
     }
     let winners = Winners::new(used.iter().map(|(_, winner)| winner.clone()).collect());
     if winners.winners.is_empty() && options.specialize.is_none() && options.learn.is_none() {
-        mneme_core::remark!("mneme: nothing is tuned for this application; it runs with its own kernels");
+        mneme_core::remark!("mneme: no winner is for this application; it runs with its own kernels");
     }
-    // Without a recorder in it nothing is slower than by itself.
+    // Without a recorder, the application runs at full speed.
     let is_alone =
         winners.winners.is_empty() && options.specialize.is_none() && !options.times && options.json.is_none();
     if runs && is_alone && options.manifest.is_none() {
@@ -209,7 +212,7 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
     settings.extend(options.times.then(|| (TIMES_VARIABLE, "1".into())));
     settings.extend(options.kernels.iter().map(|kernels| ("MNEME_RR_KERNELS", kernels.into())));
     let used = UsedWinners::new(used);
-    // The threads are not waited for: what is not done when the application ends is of no use to it.
+    // The threads are not joined: unfinished answers are of no use once the application has ended.
     if let Some(answers) = folder.as_ref().map(RunFolder::answers) {
         settings.push(("MNEME_DATA_DIR", answers.folder().into()));
         if options.verify_first > 0 {
@@ -233,7 +236,7 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
     let launched: BTreeSet<String> = merged(&summaries).into_iter().map(|kernel| kernel.mangled).collect();
     let tuned: BTreeSet<&String> = winners.winners.iter().map(|winner| &winner.kernel).collect();
     for kernel in tuned.into_iter().filter(|kernel| !launched.contains(*kernel) && !summaries.is_empty()) {
-        mneme_core::remark!("mneme: {kernel} is tuned, and was not launched");
+        mneme_core::remark!("mneme: {kernel} is tuned, but was not launched");
     }
     report::publish(RecorderMode::Apply, &name, status, &summaries, options.json.as_deref());
     let [found, compiled] = counts.get();
@@ -243,7 +246,7 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
     end_like(status)
 }
 
-/// Everything that can be used, compiled. What cannot is said, and keeps no application from running.
+/// Compiles all winners that can be used. Warns about the others, which keep their own code.
 fn winners(
     options: &ApplyOptions,
     learnt: Vec<PathBuf>,
@@ -257,7 +260,7 @@ fn winners(
             Some(file) => sources.push(file.into()),
             None if options.specialize.is_some() || options.learn.is_some() => return Ok(Vec::new()),
             None => {
-                let what = format!("name what mneme tune has left with --tuned, or set {PROTEUS}");
+                let what = format!("name results of mneme tune with --tuned, or set {PROTEUS}");
                 return Err(CommandError::Usage(what));
             }
         }
@@ -282,7 +285,7 @@ fn winners(
         let name = one.source.display().to_string();
         match prepared.and_then(|prepared| prepared.compiled(&one, cache, counts)) {
             Ok(winner) => compiled.push((one, winner)),
-            Err(reason) => mneme_core::remark!("mneme: {name} is not used: {reason}"),
+            Err(reason) => mneme_core::remark!("mneme: ignoring {name}: {reason}"),
         }
     }
     let mut sessions: BTreeMap<(PathBuf, PathBuf), Vec<(String, LaunchDimensions)>> = BTreeMap::new();
@@ -295,7 +298,7 @@ fn winners(
         (one, winner)
     };
     let winners: Vec<(AppliedWinner, Winner)> = compiled.into_iter().map(verified).collect();
-    // What others have added, they have made room for.
+    // Only shrinks the cache after adding to it, or with an explicit limit.
     let is_said = options.cache_size.is_some() || std::env::var_os(SIZE_VARIABLE).is_some_and(|size| !size.is_empty());
     if counts.get()[1] > 0 || is_said {
         let used = winners.iter().map(|(_, winner)| winner.code.clone()).collect();

@@ -1,6 +1,6 @@
-//! Files of tuned kernels for Proteus (`PROTEUS_TUNED_KERNELS`).
+//! Reads files of tuned kernels for Proteus (`PROTEUS_TUNED_KERNELS`).
 //!
-//! They name kernels and how to compile them, and have neither code nor launches: those are a recording's.
+//! The files name kernels and how to compile them. Code and launches come from a recording.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use super::AppliedWinner;
 use super::recording::TunedRecording;
 
-/// What Proteus reads of a kernel.
+/// The fields that Proteus reads for a kernel.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase", deny_unknown_fields)]
 struct Tuned {
@@ -36,15 +36,16 @@ struct Tuned {
     min_blocks_per_sm: u32,
 }
 
-/// The kernels of a file, as they are in a recording.
+/// Finds the kernels of a file in a recording.
 pub fn read(file: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner>, String> {
     let name = file.display();
     let text = trust::read(file).map_err(|error| format!("{name} cannot be read: {error}"))?;
     let tuned: std::collections::BTreeMap<String, Tuned> = serde_json::from_slice(&text).map_err(|error| {
         format!("{name} is neither a results folder nor a file of tuned kernels for Proteus: {error}")
     })?;
-    let folder = recordings
-        .ok_or_else(|| format!("{name} has no code of its kernels; name the folder of their recording with -rdb"))?;
+    let folder = recordings.ok_or_else(|| {
+        format!("{name} does not contain its kernels' code; name the folder of their recording with -rdb")
+    })?;
     let recorded: Vec<(_, KernelRecord)> = database::kernels(folder)
         .map_err(|error| error.to_string())?
         .into_iter()
@@ -78,7 +79,7 @@ pub fn read(file: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner>
 }
 
 impl Tuned {
-    /// For a recorded launch, whose dimensions stay.
+    /// The configuration for a recorded launch, whose dimensions stay.
     fn configuration(&self, instance: &InstanceRecord) -> Configuration {
         let recorded = instance.recorded_configuration();
         let by_level = || self.opt_level.map(|level| format!("default<O{level}>"));

@@ -1,4 +1,4 @@
-//! The recorded kernel that a winner was found for.
+//! The recorded kernel for which a winner was found.
 
 use std::path::{Path, PathBuf};
 
@@ -6,27 +6,26 @@ use mneme_core::recording::database::{KernelRecord, kernels};
 use mneme_core::recording::{RecordingError, RecordingSums};
 use serde_json::Value;
 
-/// Where the kernel's file is, and how to tell that it is the one that was tuned.
+/// The place of the kernel's file, with the means to check that it was the one tuned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TunedRecording {
     pub database: PathBuf,
-    /// As the session has summed it up; `None` for sessions of releases that did not, and for files of Proteus.
+    /// Checksums from the session; `None` for sessions of earlier releases, and for Proteus's files.
     sums: Option<RecordingSums>,
-    /// The user says where it is. A copy of the kernel may hold less memory, and has to hold the same code.
+    /// Whether the user named the place. A copy of the kernel may hold less memory, but must have the same code.
     is_named: bool,
 }
 
 impl TunedRecording {
-    /// A recording that the user has named, of which nothing is known.
+    /// A recording that the user has named, without known checksums.
     pub fn named(database: PathBuf) -> Self {
         Self { database, sums: None, is_named: true }
     }
 
-    /// The recording of a session with these options and results. It is never looked for from the current folder, nor
-    /// in folders above the results: others may write to those.
+    /// The recording of a session with these options and results. Does not search the current folder or folders above
+    /// the results, because others may write to those.
     ///
-    /// # Errors
-    /// A sentence: the recording is not there.
+    /// # Errors A sentence if the recording is missing.
     pub fn of(options: &Value, results: &Path, recordings: Option<&Path>) -> Result<Self, String> {
         let measured = &options["measured"];
         let database = options["record_database"].as_str().or_else(|| options["record_database"][0].as_str());
@@ -46,12 +45,12 @@ impl TunedRecording {
                 .ok_or_else(|| format!("{} is missing; name the recording's folder with -rdb", path.display()));
         }
         let stored = |name: &str| measured[name].as_str().map(|path| results.join(path));
-        // What a session of an earlier release was told stood beside the results, or was absolute.
+        // Earlier releases stored a path beside the results, or an absolute one.
         let beside = results.parent().map(|folder| folder.join(database));
         let places = [stored("database_from_results"), stored("database"), Some(results.join(database)), beside];
         places.into_iter().flatten().find_map(kernel).map(found).ok_or_else(|| {
             format!(
-                "{} was tuned with {}, which is not beside it; name the recording's folder with -rdb",
+                "{} was tuned with {}, which is missing; name the recording's folder with -rdb",
                 results.display(),
                 database.display()
             )
@@ -60,8 +59,7 @@ impl TunedRecording {
 
     /// Reads the kernel, for instance `id`.
     ///
-    /// # Errors
-    /// A stranger can change the recording, or it is not the one that was tuned.
+    /// # Errors A stranger can change the recording, or it is not the one that was tuned.
     pub fn load(&self, id: &str) -> Result<KernelRecord, RecordingError> {
         let record = KernelRecord::load_trusted(&self.database)?;
         let Some(sums) = &self.sums else { return Ok(record) };
@@ -76,7 +74,7 @@ impl TunedRecording {
     }
 }
 
-/// A kernel's file: the path itself, or the only kernel of the folder that it names.
+/// A kernel's file: the path itself, or the only kernel in the folder.
 fn kernel(path: PathBuf) -> Option<PathBuf> {
     match path.is_dir() {
         false => path.is_file().then_some(path),

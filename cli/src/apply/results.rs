@@ -1,4 +1,4 @@
-//! The results folders of `mneme tune`.
+//! Reads the results folders of `mneme tune`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,17 +15,16 @@ use super::{AppliedWinner, compile};
 
 const BEST: &str = "best.json";
 const SUMMARY: &str = "summary.json";
-/// What the built-in spaces say of their grids.
+/// The grid rule that built-in spaces describe.
 const SAME_THREADS: &str = "ceil(recorded block * recorded grid / block) along each varied axis";
-/// The option by which code was made of the PTX beside the recorded machine code.
+/// The option for code made from the PTX beside the recorded machine code.
 const FROM_PTX: &str = "from_ptx";
-/// Options by which memory was compared, as a session's and `mneme-replay`'s.
+/// Options for comparing memory, shared by sessions and `mneme-replay`.
 const COMPARISON: [&str; 4] = ["rtol", "atol", "dtype", "tolerance"];
 
-/// The winners of a session, or of the sessions in a folder. `recordings` is where the recording is now.
+/// The winners of a session, or of the sessions in a folder. `recordings` is the recording's current place.
 ///
-/// # Errors
-/// A sentence: the folder holds no results, or a stranger can change them.
+/// # Errors A sentence if the folder has no results, or a stranger can change them.
 pub fn read(folder: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner>, String> {
     let unreadable = |error| format!("{} cannot be read: {error}", folder.display());
     let opened = Folder::open(folder).map_err(unreadable)?;
@@ -38,7 +37,7 @@ pub fn read(folder: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinne
     sessions.sort();
     if sessions.is_empty() {
         return Err(format!(
-            "{} holds no {BEST}: it is no results folder, or its session found nothing",
+            "{} has no {BEST}: it is not a results folder, or its session did not finish",
             folder.display()
         ));
     }
@@ -46,9 +45,9 @@ pub fn read(folder: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinne
         let opened = opened.folder(folder.file_name()?).map_err(|error| error.to_string());
         match opened.and_then(|opened| session(&opened, recordings)) {
             Ok(found) => Some(found),
-            // The others are as good as they were.
+            // The other sessions remain usable.
             Err(reason) => {
-                mneme_core::remark!("mneme: {} is not used: {reason}", folder.display());
+                mneme_core::remark!("mneme: ignoring {}: {reason}", folder.display());
                 None
             }
         }
@@ -68,27 +67,30 @@ fn session(folder: &Folder, recordings: Option<&Path>) -> Result<Vec<AppliedWinn
         replay.push(compile::FROM_PTX.to_owned());
     }
 
-    // What was recorded has no number of a trial.
+    // The recorded configuration has no trial number.
     if best["trial"].is_null() {
-        mneme_core::remark!("mneme: {}: the recorded configuration is the best; nothing is applied", folder.display());
+        mneme_core::remark!(
+            "mneme: {}: the recorded configuration is the best, so no winner is applied",
+            folder.display()
+        );
         return Ok(Vec::new());
     }
-    // What was measured again, in turns with the baseline, counts for more than the first measurement.
+    // A confirmation outranks the first measurement.
     let summary = json(SUMMARY).unwrap_or_default();
     let in_turns = summary["confirmation"]["significant"].as_bool();
     let is_confirmed = if best["confirmed"].is_object() { Some(true) } else { in_turns };
     let is_slower = best["speedup"].as_f64().is_some_and(|speedup| speedup <= 1.0);
-    // Releases before `best.json` held confirmed winners only wrote the fastest trial, confirmed or not.
+    // Before `best.json` was limited to confirmed winners, releases wrote the fastest trial.
     if is_confirmed == Some(false) || (is_confirmed.is_none() && is_slower) {
         mneme_core::remark!(
-            "mneme: {}: nothing was confirmed to be faster than the application's own code; nothing is applied",
+            "mneme: {}: no candidate was confirmed to be faster than the application's own code, so no winner is applied",
             folder.display()
         );
         return Ok(Vec::new());
     }
     if is_confirmed.is_none() {
         mneme_core::remark!(
-            "mneme: {}: the winner was measured once and not confirmed; tune without --finalists 0 to confirm it",
+            "mneme: {}: the winner was measured only once; to confirm it, tune without --finalists 0",
             folder.display()
         );
     }
@@ -103,7 +105,7 @@ fn session(folder: &Folder, recordings: Option<&Path>) -> Result<Vec<AppliedWinn
         }
     };
     let correction = correction(&summary, &best, &baseline);
-    // Of one instance the time itself is known, as the report has it.
+    // With a single instance, the confirmed time itself is known, as in the report.
     let in_turns =
         summary["confirmation"]["baseline"].as_f64().filter(|_| instances.len() == 1 && is_confirmed == Some(true));
     let mut found = Vec::new();
@@ -116,7 +118,7 @@ fn session(folder: &Folder, recordings: Option<&Path>) -> Result<Vec<AppliedWinn
             return Err(strange("it asks for the application's own code"));
         }
         let environment = &instance["result"]["environment"];
-        // Another installation may choose another one, whose code was not measured.
+        // Another installation may choose another LLVM by default, whose code was not measured.
         let compiled_by = environment["versions"]["llvm"].as_str().and_then(bitcode::major);
         configuration.llvm = configuration.llvm.or(compiled_by);
         let architecture = match environment["device"].as_str() {
@@ -141,8 +143,8 @@ fn session(folder: &Folder, recordings: Option<&Path>) -> Result<Vec<AppliedWinn
     Ok(found)
 }
 
-/// The baseline's time as it was when the winner was confirmed, in turns with it, over its first measurement: before
-/// and after are to differ by the speedup that was confirmed. 1 where nothing was.
+/// The baseline's time during the confirmation divided by its first measurement, so that before and after differ by the
+/// confirmed speedup. 1 without a confirmation.
 fn correction(summary: &Value, best: &Value, baseline: &Value) -> f64 {
     let finalists = summary["confirmation"]["finalists"].as_array();
     let winner = finalists.and_then(|finalists| finalists.iter().find(|it| it["trial"] == best["trial"]));
@@ -157,7 +159,7 @@ fn correction(summary: &Value, best: &Value, baseline: &Value) -> f64 {
 fn json(folder: &Folder, name: &str) -> Result<Value, String> {
     let path = folder.path().join(name);
     let text = folder.read(name).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
-    serde_json::from_slice(&text).map_err(|error| format!("{} is not what mneme tune writes: {error}", path.display()))
+    serde_json::from_slice(&text).map_err(|error| format!("{} is not a file of mneme tune: {error}", path.display()))
 }
 
 fn comparison(name: &str, value: &Value) -> Vec<String> {
@@ -170,8 +172,8 @@ fn comparison(name: &str, value: &Value) -> Vec<String> {
     values.iter().flat_map(|value| [format!("--{name}"), text(value)]).collect()
 }
 
-/// The rule of a space for dimensions, with the values of the winner's parameters. A grid that stays as recorded is
-/// right for launches with that grid alone.
+/// The space's rule for dimensions, with the values of the winner's parameters. `None` if the grid stays as recorded,
+/// which is right only for launches with that grid.
 fn rule(space: &Value, parameters: &Value) -> Option<DimensionRule> {
     let derived = space["derived"].as_object()?;
     if parameters["keep_grid"] == true {
@@ -235,7 +237,7 @@ mod tests {
         assert_eq!(correction(&summary, &best(3), &Value::Null), 1.0);
     }
 
-    /// The code that was measured is compiled again by what compiled it, whatever another installation prefers.
+    /// The LLVM that compiled the measured code compiles it again, even if another installation prefers another one.
     #[test]
     fn a_winner_keeps_its_compiler() {
         let folder = tempfile::tempdir().unwrap();

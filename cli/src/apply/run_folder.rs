@@ -1,7 +1,7 @@
-//! The folder of a run: recordings of trial launches, requests for code, and the answers.
+//! The folder of a run: recordings of trial launches, requests for code, and answers.
 //!
-//! It lies beside the cache, which need not lie in memory as /tmp may. It goes with the run; that of one that was
-//! killed goes with a later one.
+//! It lies beside the cache, because /tmp may be in memory. It is removed at the end of the run; a later run removes
+//! the folder of one that was killed.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ pub struct RunFolder {
     folder: Option<OwnFolder>,
 }
 
-/// The answers to what the application asks; there are none any more when the folder goes.
+/// Access to the folder for giving answers, which ends when the folder is removed.
 #[derive(Clone)]
 pub struct Answers {
     folder: PathBuf,
@@ -38,14 +38,14 @@ impl RunFolder {
     }
 }
 
-/// A folder of this process in the cache, or else in the system's place for temporary files.
+/// A folder of this process in the cache, or otherwise in the system's temporary folder.
 pub fn create(cache: &Path) -> std::io::Result<OwnFolder> {
     OwnFolder::create(cache, PREFIX).or_else(|_| OwnFolder::create(&std::env::temp_dir(), "mneme-run-"))
 }
 
 impl Drop for RunFolder {
     fn drop(&mut self) {
-        // Nothing is written into it while it is removed.
+        // Locked, so no answer is written while the folder is removed.
         let mut is_over = self.answers.lock();
         *is_over = true;
         drop(self.folder.take());
@@ -61,7 +61,7 @@ impl Answers {
         self.is_over.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives an answer, unless the run is over: `None` then.
+    /// Gives an answer; `None` if the run is over.
     pub fn give<T>(&self, answer: impl FnOnce(&Path) -> T) -> Option<T> {
         let is_over = self.lock();
         (!*is_over).then(|| answer(&self.folder))

@@ -1,7 +1,7 @@
-//! Code for launches that repeat, made while the application runs: `mneme apply --specialize`.
+//! Compiles code for repeated launches while the application runs: `mneme apply --specialize`.
 //!
-//! Requests come from the application's process as files. Each build is a process of `mneme-build` of its own, so that
-//! one that dies is an answer like any other.
+//! The application's process sends requests as files. Each build runs in a separate process of `mneme-build`, so a
+//! crash is just an answer.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -24,12 +24,12 @@ use super::recording::TunedRecording;
 use super::run_folder::Answers;
 use super::winner::launch_bound;
 
-/// How often requests are looked for.
+/// Time between looks for requests.
 const LOOK: Duration = Duration::from_millis(10);
-/// For one build.
+/// Time limit for one build.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// The winners of a run: those that it began with, and what has been made for it since.
+/// The winners of a run: the initial ones, and those made since.
 #[derive(Clone, Default)]
 pub struct UsedWinners(Arc<Mutex<Vec<(AppliedWinner, Winner)>>>);
 
@@ -38,7 +38,7 @@ impl UsedWinners {
         Self(Arc::new(Mutex::new(winners)))
     }
 
-    /// The winner that a process means.
+    /// The winner with this identity.
     pub fn of(&self, identity: &WinnerIdentity) -> Option<(AppliedWinner, Winner)> {
         self.lock().iter().find(|(_, winner)| winner.identity() == *identity).cloned()
     }
@@ -48,13 +48,13 @@ impl UsedWinners {
     }
 }
 
-/// What answers requests.
+/// Answers requests for code.
 pub struct Specialiser {
     pub cache: Arc<CodeCache>,
-    /// Size that the cache is kept below, bytes.
+    /// Size limit of the cache, bytes.
     pub cache_size: u64,
     pub used: UsedWinners,
-    /// What came from the cache, and what was compiled.
+    /// Counts codes from the cache, and compiled ones.
     pub counts: CodeCounts,
 }
 
@@ -62,7 +62,7 @@ impl Specialiser {
     /// Answers the requests of a run until it is over.
     pub fn serve(&self, answers: &Answers) {
         let folder = answers.folder();
-        // An answer that could not be written is not made again.
+        // Requests whose answers could not be written; they are not answered again.
         let mut lost: HashSet<String> = HashSet::new();
         loop {
             let mut waiting = SpecialisationRequest::waiting(folder);
@@ -88,15 +88,15 @@ impl Specialiser {
         }
     }
 
-    /// The code that is asked for; a sentence where there is none.
+    /// Makes the requested code. Returns a sentence if that fails.
     fn make(&self, folder: &Path, request: &SpecialisationRequest) -> Result<Winner, String> {
         let SpecialisationRequest { record, launch, .. } = request;
         if (&launch.kernel, launch.static_hash) != (&record.kernel_name, record.static_hash) {
-            return Err("its request names two kernels".into());
+            return Err("its request names two different kernels".into());
         }
         let base = request.base.as_ref().and_then(|base| self.used.of(base));
         if request.base.is_some() && base.is_none() {
-            return Err("its winner is not known to mneme apply".into());
+            return Err("mneme apply does not know its winner".into());
         }
         let configuration = configuration(request, base.as_ref().map(|(found, _)| &found.configuration));
         let architecture = &record.ours.device_arch;
@@ -107,7 +107,8 @@ impl Specialiser {
             Some(entry) => entry,
             None => {
                 let made = compile(folder, request, &configuration)?;
-                let entry = self.cache.add(&key, made).map_err(|error| format!("its code cannot be kept: {error}"))?;
+                let entry =
+                    self.cache.add(&key, made).map_err(|error| format!("its code cannot be stored: {error}"))?;
                 let used: HashSet<PathBuf> = self
                     .used
                     .lock()
@@ -139,7 +140,7 @@ impl Specialiser {
                 shared_size: specialises_all,
                 shared_memory: entry.shared_is_static,
             },
-            // No memory is recorded: all that was folded is numbers, and what is not folded may be anything.
+            // Without recorded memory, all folded words are numbers; the others may be anything.
             numbers: numbers(&launch.arguments, &[]),
             keeps_dimensions: false,
             max_threads: launch_bound(&configuration),
@@ -150,7 +151,7 @@ impl Specialiser {
             prints: false,
             before: base.as_ref().and_then(|(found, _)| found.before),
             after: base.as_ref().and_then(|(found, _)| found.after),
-            // No other winner has it.
+            // Unique to this winner.
             source: entry.code.clone(),
             code: entry.code,
         };
@@ -170,7 +171,8 @@ impl Specialiser {
     }
 }
 
-/// How the code is compiled: as the winner is, or else as the application's own code was, with the launch folded in.
+/// The configuration for specialised code: that of the winner or of the application's own code, with the launch folded
+/// in.
 fn configuration(request: &SpecialisationRequest, base: Option<&Configuration>) -> Configuration {
     let SpecialisedLaunch { shape, arguments, folded, .. } = &request.launch;
     let own = || {
@@ -186,7 +188,7 @@ fn configuration(request: &SpecialisationRequest, base: Option<&Configuration>) 
         }
     };
     Configuration {
-        // Bounds follow the block where nothing else is said, and it may be another one than the winner's.
+        // Launch bounds follow the block unless the winner sets them; the block may differ from the winner's.
         max_threads: launch_bound(&base).or(base.max_threads),
         grid: shape.grid,
         block: shape.block,
@@ -228,9 +230,9 @@ fn compile(
     let builder = builders.of(version).map_err(|error| error.to_string())?;
     let built = builder.build(plan, &modules, BuildSpec::new(configuration.clone()), target, LIMIT);
     let (built, image) = built.map_err(|error| error.to_string())?.map_err(|not_built| not_built.error)?;
-    // Text would be compiled by the driver, while the application waits.
+    // PTX would be compiled by the driver while the application waits.
     if !image.starts_with(b"\x7fELF") {
-        return Err("no assembler for NVIDIA's GPUs is here (ptxas or nvptxcompiler); install one".into());
+        return Err("no assembler for NVIDIA GPUs is installed; install ptxas or nvptxcompiler".into());
     }
     Ok(CompiledCode { image, shared_is_static: built.shared_is_static, bears_threads: true })
 }

@@ -1,4 +1,4 @@
-//! Verdicts on winners that are tried on launches of the application: `--verify-first`.
+//! Judges winners that are tried on launches of the application: `--verify-first`.
 
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
@@ -12,16 +12,16 @@ use super::run_folder::Answers;
 use super::specialise::UsedWinners;
 use super::{AppliedWinner, compile};
 
-/// How often trials are looked for.
+/// Time between looks for trials.
 const LOOK: Duration = Duration::from_millis(10);
-/// How long after its trial a recording may come to the disk: as long as it takes to write very much memory.
+/// Time after a trial within which its recording must be on the disk: enough to write very much memory.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// Judges the trials of a run until it is over.
 pub fn judge(answers: &Answers, winners: &UsedWinners) {
     let folder = answers.folder();
     let mut first_seen: HashMap<String, Instant> = HashMap::new();
-    // A verdict that could not be written is not given again: the winner stays untried, and the others are judged.
+    // Trials whose verdict could not be written. Their winners stay untried, and the others are judged.
     let mut lost: HashSet<String> = HashSet::new();
     loop {
         let mut waiting = WinnerTrial::waiting(folder);
@@ -33,7 +33,7 @@ pub fn judge(answers: &Answers, winners: &UsedWinners) {
                 .is_ok_and(|record| record.instances.contains_key(&trial.dynamic_hash.to_string()));
             let tried = winners.of(&trial.winner);
             let refutation = match &tried {
-                None => Some("its winner is not known to mneme apply".to_owned()),
+                None => Some("mneme apply does not know its winner".to_owned()),
                 Some((found, winner)) if is_recorded => replay(found, winner, &trial, database).err(),
                 Some(_) if since.elapsed() < PATIENCE => continue,
                 Some(_) => Some("it cannot be verified: its launch was not recorded".to_owned()),

@@ -1,8 +1,8 @@
-//! The recorded launches on which a winner verifies, beside the one that it was tuned for.
+//! Finds the other recorded launches on which a winner verifies.
 //!
-//! A kernel may derive its work from its dimensions, so a winner's dimensions are for launches that they were verified
-//! for: those of [`Verification::launches`], and every launch that the rule is for once [`ENOUGH`] launches with
-//! different arguments have verified. Verdicts are kept in the cache, beside the code.
+//! A kernel may derive its work from its dimensions, so a winner's dimensions are used only for launches on which they
+//! were verified: those of [`Verification::launches`], and every launch that the rule covers once [`ENOUGH`] launches
+//! with different arguments have verified. The cache keeps verdicts with the code.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,20 +17,20 @@ use super::compile::{self, NotVerified};
 use super::verdict::Verdict;
 use crate::parallel::in_parallel;
 
-/// Launches with different arguments, the tuned one among them, from which on a rule is for all.
+/// Launches with different arguments, including the tuned one, that prove a rule for all launches.
 const ENOUGH: usize = 3;
-/// Launches of a recording that are replayed, the tuned one aside.
+/// Limit on replayed launches of a recording, besides the tuned one.
 const MOST: usize = 15;
 
-/// What is known of a winner on the launches of its recording.
+/// The verdicts on a winner for the launches of its recording.
 #[derive(Debug, Default)]
 pub struct Verification {
-    /// Its code verified with the dimensions of the launch that it was tuned for.
+    /// Whether its code verified with the dimensions of the launch that it was tuned for.
     pub bears_own_dimensions: bool,
     pub launches: Vec<VerifiedLaunch>,
-    /// The rule holds for launches that were not recorded.
+    /// Whether the rule also holds for launches that were not recorded.
     pub proves_rule: bool,
-    /// The rule came to dimensions with which a recorded launch does not verify.
+    /// Whether the rule gave dimensions with which a recorded launch does not verify.
     pub refutes_rule: bool,
 }
 
@@ -38,17 +38,17 @@ pub struct Verification {
 pub struct Replays<'a> {
     pub found: &'a AppliedWinner,
     pub record: &'a KernelRecord,
-    /// Dynamic hash of the launch that it was tuned for, and the sums of its memory.
+    /// Dynamic hash of the launch that the winner was tuned for, and the checksums of its memory.
     pub id: &'a str,
     pub moments: [u64; 2],
-    /// With its code, and the rule that it was found by.
+    /// The winner with its code, and the rule that gave its dimensions.
     pub winner: &'a Winner,
     pub rule: Option<&'a ReadRule>,
-    /// Recorded launches that have winners of their own by the same session, and what each is to be.
+    /// Recorded launches with winners from the same session, and those winners' dimensions.
     pub peers: &'a [(String, LaunchDimensions)],
 }
 
-/// A launch to be replayed.
+/// A launch to replay.
 struct Candidate {
     id: String,
     moments: [u64; 2],
@@ -56,7 +56,7 @@ struct Candidate {
 }
 
 impl Replays<'_> {
-    /// Replays what `known` has no verdict on, and adds the verdicts to it.
+    /// Replays launches without a verdict in `known`, and adds their verdicts.
     pub fn verify(&self, known: &mut Vec<Verdict>) -> Verification {
         let Winner { recorded, tuned, arguments, numbers, .. } = self.winner;
         let own_launch = VerifiedLaunch {
@@ -93,13 +93,13 @@ impl Replays<'_> {
         }
     }
 
-    /// Whether there are dimensions of the winner's that other launches may have.
+    /// Whether the winner has dimensions that other launches could use.
     fn has_dimensions(&self) -> bool {
         let Winner { tuned, recorded, keeps_dimensions, prints, .. } = self.winner;
         tuned != recorded && !keeps_dimensions && !prints
     }
 
-    /// The other launches of the recording that may have dimensions of the winner's, and have no winner of their own.
+    /// Other launches of the recording that could use the winner's dimensions and have no winner.
     fn others(&self) -> Vec<Candidate> {
         let has_own = |id: &String| self.peers.iter().any(|(peer, _)| peer == id);
         let others =
@@ -107,7 +107,8 @@ impl Replays<'_> {
         others.filter_map(|(id, instance)| self.candidate(id, instance)).take(MOST).collect()
     }
 
-    /// Launches whose own winners have the dimensions that this one's rule says. They verified when they were compiled.
+    /// Launches whose own winners have the dimensions that this winner's rule gives. They were verified when they were
+    /// compiled.
     fn of_peers(&self) -> Vec<VerifiedLaunch> {
         let peers = self.peers.iter().filter(|(id, _)| self.has_dimensions() && id != self.id).take(MOST);
         let verified = peers.filter_map(|(id, tuned)| {
@@ -143,7 +144,7 @@ impl Replays<'_> {
         is_candidate.then(|| Candidate { id: id.to_owned(), moments: moments.checksums, launch })
     }
 
-    /// `None` if it cannot be told.
+    /// `None` if the replay gives no answer.
     fn verdict(&self, candidate: &Candidate, known: &[Verdict]) -> Option<Verdict> {
         let Candidate { id, moments, launch } = candidate;
         let mut verdict = Verdict { id: id.clone(), moments: *moments, shape: launch.tuned, is_verified: false };
@@ -174,7 +175,7 @@ impl Replays<'_> {
     }
 }
 
-/// The bytes of a launch's arguments that are no addresses.
+/// The bytes of a launch's arguments that are not addresses.
 fn values(launch: &VerifiedLaunch) -> Vec<u8> {
     let VerifiedLaunch { arguments, numbers, .. } = launch;
     let words = (0..).zip(arguments).flat_map(|(index, argument)| {

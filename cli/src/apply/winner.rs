@@ -1,4 +1,4 @@
-//! A configuration that tuning has found, as an application's process can use it.
+//! Prepares a tuned configuration for use in an application's process.
 
 use std::path::Path;
 
@@ -22,24 +22,24 @@ pub struct PreparedWinner {
     id: String,
     prologue: Header,
     architecture: String,
-    /// Of its memory.
+    /// Checksums of its memory.
     moments: [u64; 2],
     key: Value,
-    /// Code that was compiled before.
+    /// Code from the cache.
     known: Option<CachedCode>,
     allowed: Allowed,
 }
 
 impl PreparedWinner {
-    /// Reads what a configuration was recorded and tuned with, and looks for its code; a sentence where it cannot be
-    /// used in an application.
+    /// Reads a configuration's recording, and looks for its code in the cache. Returns a sentence if an application
+    /// cannot use it.
     pub fn of(found: &AppliedWinner, cache: &CodeCache, allowed: Allowed) -> Result<Self, String> {
         let database = &found.recording.database;
         let record = found.recording.load(&found.id).map_err(|error| error.to_string())?;
         let (id, instance) = record.instance(database, Some(&found.id)).map_err(|error| error.to_string())?;
         if record.ours.format == 0 {
             return Err(
-                "its recording was made by the existing Mneme, whose hash of the code is another; record it with mneme"
+                "its recording was made by the existing Mneme, which hashes code differently; record it with mneme"
                     .into(),
             );
         }
@@ -49,7 +49,7 @@ impl PreparedWinner {
         let names: Vec<&str> = prologue.variables.iter().map(|variable| variable.name.as_str()).collect();
         if !names.is_empty() {
             return Err(format!(
-                "{} uses variables of its module ({}), which compiled code has at their recorded addresses",
+                "{} uses variables of its module ({}), and compiled code would access them at their recorded addresses",
                 record.demangled_name,
                 names.join(", ")
             ));
@@ -57,32 +57,32 @@ impl PreparedWinner {
         let configuration = &found.configuration;
         if configuration.facts {
             return Err(format!(
-                "the code for {} relies on facts that only its recording proves; tune it without --facts",
+                "the code for {} relies on facts that hold only for its recording; tune it without --facts",
                 record.demangled_name
             ));
         }
         if let Some(what) = assumption(configuration).filter(|_| !allowed.is_verified) {
             return Err(format!(
-                "the code for {} relies on {what}, of which its recording says nothing for other launches; tune it without, or \
+                "the code for {} relies on {what}, which its recording does not prove for other launches; tune it without, or \
              use --verify-first",
                 record.demangled_name
             ));
         }
         let sizes = prologue.arguments.iter().map(|argument| argument.bytes.len());
         if !sizes.eq(record.ours.arguments.iter().map(|argument| argument.size as usize)) {
-            return Err(format!("{} does not have the arguments of its launch; record it anew", database.display()));
+            return Err(format!("{} does not have the arguments of its launch; record it again", database.display()));
         }
         let architecture = found.architecture.clone().unwrap_or_else(|| record.ours.device_arch.clone());
         let mut key =
             cache::key(&record, &prologue.arguments, instance.ours.compiled.as_ref(), configuration, &architecture);
-        // What it was verified by.
+        // The evidence by which it was verified.
         key["verified"] = json!({"moments": moments.checksums, "comparison": found.replay});
         let known = cache.find(&key);
         let id = id.to_owned();
         Ok(Self { record, id, prologue, architecture, moments: moments.checksums, key, known, allowed })
     }
 
-    /// The winner with its code; compiles what the cache does not have. A sentence where that cannot be.
+    /// Returns the winner with its code, compiling it if needed, or a sentence if that fails.
     pub fn compiled(
         self,
         found: &AppliedWinner,
@@ -97,14 +97,14 @@ impl PreparedWinner {
         let recorded = shape(instance.grid_dims, instance.block_dims, instance.shared_mem);
         let tuned = shape(configuration.grid, configuration.block, configuration.shared_mem);
         let more_threads = tuned.has_more_threads_than(&recorded);
-        // Another winner may have had the same code compiled meanwhile.
+        // Another winner may have compiled the same code meanwhile.
         let known = known.or_else(|| cache.find(&key));
         let is_new = known.is_none();
         let entry = match known {
             Some(entry) => entry,
             None => {
                 let made = compile::compile(found, &id, &architecture, more_threads, cache)?;
-                cache.add(&key, made).map_err(|error| format!("its code cannot be kept: {error}"))?
+                cache.add(&key, made).map_err(|error| format!("its code cannot be stored: {error}"))?
             }
         };
         counts.add(is_new);
@@ -120,7 +120,7 @@ impl PreparedWinner {
         let values: Vec<Option<u64>> = prologue.arguments.iter().map(|argument| number(&argument.bytes)).collect();
         let inputs = RuleInputs { launch: recorded, recorded, tuned, arguments: &values };
         let comes_to = |rule: &DimensionRule| rule.read().ok().and_then(|rule| rule.shape(&inputs));
-        // One that does not come to the winner itself is not what the winner was found by.
+        // A rule that does not give the winner's own dimensions cannot be the one it was found by.
         let fits = |rule: &DimensionRule| rule.covers(&recorded, &tuned) && comes_to(rule) == Some(tuned);
         let rule = found.rule.clone().filter(fits);
         let winner = Winner {
@@ -165,15 +165,15 @@ pub struct CompiledWinner {
     moments: [u64; 2],
     key: Value,
     entry: CachedCode,
-    /// That it was found by.
+    /// The rule that gave its dimensions.
     rule: Option<DimensionRule>,
     allowed: Allowed,
     pub winner: Winner,
 }
 
 impl CompiledWinner {
-    /// The winner as the application's process has it, with what other launches are to be. `peers` are the winners of
-    /// the same session for launches of the same recording: the launch of each, and what it is to be.
+    /// The winner for the application's process, with the dimensions for other launches. `peers` are the same session's
+    /// winners for launches of this recording: each launch with its dimensions.
     pub fn verified(self, found: &AppliedWinner, peers: &[(String, LaunchDimensions)], cache: &CodeCache) -> Winner {
         let Self { record, id, moments, key, mut entry, rule, allowed, mut winner } = self;
         let read = rule.as_ref().and_then(|rule| rule.read().ok());
@@ -182,7 +182,7 @@ impl CompiledWinner {
         let Verification { bears_own_dimensions, launches, proves_rule, refutes_rule } =
             replays.verify(&mut entry.verdicts);
         if entry.verdicts != before {
-            // Verdicts that cannot be kept are given again at the next start.
+            // If verdicts cannot be stored, the next start finds them again.
             let _ = cache.describe(&key, &entry);
         }
         winner.bears_own_dimensions = bears_own_dimensions;
@@ -193,17 +193,17 @@ impl CompiledWinner {
     }
 }
 
-/// What is known of how winners are to be used.
+/// How winners may be used.
 #[derive(Clone, Copy)]
 pub struct Allowed {
-    /// On launches of this run, before they are.
+    /// Winners are verified on launches of this run before use.
     pub is_verified: bool,
     pub keeps_dimensions: bool,
-    /// Dimensions by a rule that was not verified on enough launches.
+    /// Dimensions by a rule are used even if too few launches verified it.
     pub any_launch: bool,
 }
 
-/// What the code of a configuration takes for granted of the numbers that it is given.
+/// An assumption about numbers that the configuration's code makes.
 fn assumption(configuration: &Configuration) -> Option<String> {
     const RELAXED: [&str; 4] = ["unsafe-fp", "no-nans", "no-infs", "approx-func"];
     if configuration.fast_math {
@@ -213,7 +213,7 @@ fn assumption(configuration: &Configuration) -> Option<String> {
     configuration.llvm_options.iter().find(is_relaxed).cloned()
 }
 
-/// Threads that a block may have, where the code is told.
+/// The number of threads per block that the code's launch bounds allow, if set.
 pub fn launch_bound(configuration: &Configuration) -> Option<u32> {
     let threads = configuration.max_threads.filter(|threads| *threads > 0);
     configuration

@@ -1,4 +1,4 @@
-//! Checks of GPUs, their drivers, and what times and watches them.
+//! Checks GPUs, their drivers, and the libraries that time and watch them.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use mneme_core::device::{cuda, hip};
 
 use super::Check;
 
-const CPU: &str = "--device cpu records and replays without a GPU";
+const CPU: &str = "to record and replay without a GPU, pass --device cpu";
 
 pub fn checks() -> Vec<Check> {
     let cuda = cuda();
@@ -23,23 +23,23 @@ pub fn checks() -> Vec<Check> {
     checks
 }
 
-/// The driver's answer, in its own numbers.
+/// Asks the driver itself.
 fn cuda() -> Check {
     let has_nodes = Path::new("/dev/nvidiactl").exists();
-    // SAFETY: the vendor's library, whose initialisation is what every CUDA program runs.
+    // SAFETY: this is the vendor's library, which every CUDA program initialises.
     let library = match unsafe { Library::new(cuda::LIBRARY) } {
         Ok(library) => library,
         Err(_) if has_nodes => {
             return Check::absent(
                 "cuda",
-                format!("there is a GPU, and no {} on the library path", cuda::LIBRARY),
-                "in a container, run it with the driver's libraries (docker run --gpus all); else install NVIDIA's driver",
+                format!("there is a GPU, but no {} on the library path", cuda::LIBRARY),
+                "in a container, mount the driver's libraries (docker run --gpus all); otherwise install NVIDIA's driver",
             );
         }
-        Err(_) => return Check::absent("cuda", "no NVIDIA GPU, and no driver of one", CPU),
+        Err(_) => return Check::absent("cuda", "no NVIDIA GPU or driver", CPU),
     };
     let (mut version, mut count) = (0, 0);
-    // SAFETY: the functions have their types, and write one number each.
+    // SAFETY: the functions have these types, and write one number each.
     let answer = unsafe {
         let _ = library.get::<pointers::cuDriverGetVersion>(b"cuDriverGetVersion\0").map(|call| call(&mut version));
         match library.get::<pointers::cuInit>(b"cuInit\0").map_or(Status::NOT_FOUND, |call| call(0)) {
@@ -49,7 +49,7 @@ fn cuda() -> Check {
             error => error,
         }
     };
-    // Unloading a driver that has threads is not done.
+    // A driver that has started threads must not be unloaded.
     std::mem::forget(library);
     let version = format!("{}.{}", version / 1000, version % 1000 / 10);
     match answer {
@@ -59,24 +59,26 @@ fn cuda() -> Check {
         Status::SUCCESS | Status::NO_DEVICE => Check::absent(
             "cuda",
             format!("the driver (CUDA {version}) sees no GPU"),
-            format!("CUDA_VISIBLE_DEVICES may hide it; {CPU}"),
+            format!("check CUDA_VISIBLE_DEVICES; {CPU}"),
         ),
         Status(error) => Check::absent(
             "cuda",
             format!("the driver (CUDA {version}) does not start: error {error}"),
-            format!("nvidia-smi says more (999 and 802: the kernel module or the fabric manager is not up); {CPU}"),
+            format!(
+                "run nvidia-smi for details (999 and 802: the kernel module or the fabric manager is not up); {CPU}"
+            ),
         ),
     }
 }
 
 fn nvml() -> Check {
-    // SAFETY: a library of the driver's, of which nothing is called.
+    // SAFETY: this is a library of the driver; none of its functions is called.
     match unsafe { Library::new("libnvidia-ml.so.1") } {
         Ok(_) => Check::ok("nvml", "libnvidia-ml.so.1"),
         Err(error) => Check::absent(
             "nvml",
-            format!("clocks, temperatures and energy are not told: {error}"),
-            "in a container, NVIDIA_DRIVER_CAPABILITIES=compute,utility",
+            format!("clocks, temperatures and energy are not reported: {error}"),
+            "in a container, set NVIDIA_DRIVER_CAPABILITIES=compute,utility",
         ),
     }
 }
@@ -92,8 +94,8 @@ fn cupti() -> Check {
         Some(path) => Check::ok("cupti", path.display().to_string()),
         None => Check::absent(
             "cupti",
-            "no CUPTI in a toolkit: events time kernels",
-            "install CUDA's CUPTI where kernels of a few microseconds are timed (--timer cupti)",
+            "no CUPTI in a toolkit, so events time kernels",
+            "to time kernels of a few microseconds (--timer cupti), install CUDA's CUPTI",
         ),
     }
 }
@@ -101,7 +103,7 @@ fn cupti() -> Check {
 fn hip_runtime() -> Check {
     match hip::library() {
         Some(path) if Path::new("/dev/kfd").exists() => Check::ok("hip", path.display().to_string()),
-        Some(path) => Check::absent("hip", format!("{}, and no AMD GPU (/dev/kfd)", path.display()), CPU),
-        None => Check::absent("hip", "no HIP runtime", format!("install ROCm for programs of AMD's GPUs; {CPU}")),
+        Some(path) => Check::absent("hip", format!("{}, but no AMD GPU (/dev/kfd)", path.display()), CPU),
+        None => Check::absent("hip", "no HIP runtime", format!("for programs on AMD GPUs, install ROCm; {CPU}")),
     }
 }

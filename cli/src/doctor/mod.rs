@@ -1,6 +1,4 @@
-//! The command `mneme doctor`, which says what works on this machine.
-//!
-//! Of what does not it says what to do about it.
+//! The command `mneme doctor`, which checks this machine and gives a remedy for each problem.
 
 mod gpu;
 mod parts;
@@ -19,26 +17,26 @@ pub struct DoctorOptions {
     json: bool,
 }
 
-/// How a part is.
+/// The state of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckState {
     Ok,
-    /// Something optional is not there.
+    /// An optional part is missing.
     Absent,
     /// Recording, replaying or tuning fails without it.
     Missing,
 }
 
-/// What is known of one part.
+/// The check of one part.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Check {
-    /// A name that stays, for programs.
+    /// A stable name, for programs.
     pub name: &'static str,
     pub state: CheckState,
-    /// What was found, or what is wrong.
+    /// The finding, or the problem.
     pub detail: String,
-    /// What to do about it.
+    /// The remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remedy: Option<String>,
 }
@@ -61,7 +59,7 @@ impl Check {
 #[derive(Serialize)]
 struct Report<'a> {
     version: &'static str,
-    /// Nothing that recording, replaying or tuning needs is missing.
+    /// Whether recording, replaying and tuning have all required parts.
     healthy: bool,
     checks: &'a [Check],
 }

@@ -1,4 +1,4 @@
-//! Checks of this installation's own parts, and of the compilers that they work with.
+//! Checks this installation's parts, and the compilers for which they work.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -11,9 +11,9 @@ use mneme_core::install;
 
 use super::Check;
 
-/// A builder says what makes machine code in seconds at most.
+/// Time limit for a builder's answer.
 const LIMIT: Duration = Duration::from_secs(60);
-const AGAIN: &str = "install Mneme again, or name an installation in MNEME_HOME";
+const AGAIN: &str = "install Mneme again, or set MNEME_HOME to a complete installation";
 
 pub fn checks() -> Vec<Check> {
     let mut checks = vec![programs()];
@@ -25,7 +25,7 @@ pub fn checks() -> Vec<Check> {
     checks
 }
 
-/// The programs and libraries without which nothing goes.
+/// The required programs and libraries.
 fn programs() -> Check {
     let wanted = [install::RECORDER, install::REPLAYER, install::TUNER, install::COMPILER, install::CPU_DEVICE];
     let missing: Vec<&str> = wanted.into_iter().filter(|name| install::locate(name).is_none()).collect();
@@ -36,7 +36,7 @@ fn programs() -> Check {
     Check::missing("programs", format!("{} not in {prefix}", missing.join(", ")), AGAIN)
 }
 
-/// The builders, each started once; what makes machine code in the first; the versions that work.
+/// The builders, each started once; the assembler of the first; the working versions.
 fn builders() -> (Check, Option<Check>, Vec<u32>) {
     let found = match Builders::find() {
         Ok(found) => found,
@@ -58,7 +58,7 @@ fn builders() -> (Check, Option<Check>, Vec<u32>) {
     let works = format!("LLVM {}", works.join(", "));
     let check = match broken.first() {
         None => Check::ok("builders", works),
-        // Nothing takes the place of one that is there and does not work.
+        // A broken builder is reported; Mneme never falls back to another one.
         Some(error) if maker.is_some() => Check::missing("builders", format!("{works}; {error}"), AGAIN),
         Some(error) => Check::missing("builders", error.clone(), AGAIN),
     };
@@ -69,8 +69,8 @@ fn assembler(name: &str) -> Check {
     if name.starts_with("the driver") {
         return Check::absent(
             "assembler",
-            "neither nvPTXCompiler nor ptxas: the driver assembles PTX, slower and without telling of spills",
-            "run share/mneme/ptxcompiler of the installation once, or put CUDA's ptxas on PATH",
+            "neither nvPTXCompiler nor ptxas: the driver assembles PTX, which is slower and does not report spills",
+            "run the installation's share/mneme/ptxcompiler once, or put CUDA's ptxas on PATH",
         );
     }
     Check::ok("assembler", name)
@@ -99,8 +99,8 @@ fn clang_version(text: &str) -> Option<u32> {
 
 fn clang(found: &[(String, u32)], builders: &[u32]) -> Check {
     const INSTALL: &str =
-        "install a clang of version 17 or later to make programs recordable; what is recorded already replays without";
-    // What is missing is said of the builders then.
+        "to make programs recordable, install clang 17 or later; existing recordings replay without it";
+    // Missing builders are reported by their own check.
     let newest = builders.last().copied().unwrap_or(*install::LLVM_VERSIONS.end());
     let listed = |found: &[&(String, u32)]| {
         found.iter().map(|(name, version)| format!("{name} ({version})")).collect::<Vec<_>>().join(", ")
@@ -110,26 +110,30 @@ fn clang(found: &[(String, u32)], builders: &[u32]) -> Check {
         Some((name, version)) => Check::absent(
             "clang",
             match listed(&fit) {
-                fit if fit.is_empty() => format!("IR of {name} is of LLVM {version}, which no builder here reads"),
+                fit if fit.is_empty() => {
+                    format!("{name} writes IR of LLVM {version}, which no installed builder reads")
+                }
                 fit => {
-                    format!("{fit} compile for the builders here; IR of {name} is of LLVM {version}, which none reads")
+                    format!(
+                        "{fit} fit the installed builders; {name} writes IR of LLVM {version}, which none of them reads"
+                    )
                 }
             },
             format!("install mneme-build-{version}, or compile with an older clang"),
         ),
-        None if fit.is_empty() => Check::absent("clang", "no clang of version 17 or later is on PATH", INSTALL),
+        None if fit.is_empty() => Check::absent("clang", "no clang 17 or later is on PATH", INSTALL),
         None => Check::ok("clang", listed(&fit)),
     }
 }
 
-/// CUDA's headers, for programs that are compiled here.
+/// CUDA's headers, for programs that are compiled on this machine.
 fn toolkit() -> Check {
     match toolkits::toolkits().into_iter().find(|root| root.join("include/cuda_runtime.h").is_file()) {
         Some(root) => Check::ok("toolkit", root.display().to_string()),
         None => Check::absent(
             "toolkit",
             "no CUDA toolkit is found",
-            "set CUDA_PATH to one where CUDA programs are to be compiled; replaying needs none",
+            "to compile CUDA programs here, set CUDA_PATH to a toolkit; replaying needs none",
         ),
     }
 }
@@ -146,10 +150,10 @@ mod tests {
             clang(&found, &[19, 22])
         };
         assert_eq!(of(&[("clang-19", 19), ("clang", 22)]).state, CheckState::Ok);
-        assert!(of(&[("clang", 15)]).detail.contains("no clang of version 17"));
+        assert!(of(&[("clang", 15)]).detail.contains("no clang 17"));
         let newer = of(&[("clang-19", 19), ("clang", 23)]);
         assert_eq!(newer.state, CheckState::Absent);
-        assert!(newer.detail.contains("clang is of LLVM 23") && newer.remedy.unwrap().contains("mneme-build-23"));
+        assert!(newer.detail.contains("LLVM 23") && newer.remedy.unwrap().contains("mneme-build-23"));
         assert_eq!(clang_version("Debian clang version 19.1.7 (3~deb12u1)\nTarget: x"), Some(19));
         assert_eq!(clang_version("gcc"), None);
     }

@@ -1,4 +1,4 @@
-//! Checks of the operating system: glibc, addresses, limits and permissions.
+//! Checks the operating system: glibc, addresses, limits and permissions.
 
 use std::ffi::CStr;
 
@@ -6,11 +6,11 @@ use nix::sys::resource::{Resource, getrlimit};
 
 use super::Check;
 
-/// Where the recorder puts device memory, and a replay puts it again.
+/// The address of device memory in recordings and replays.
 const ARENA: usize = 0x1000_0000_0000;
-/// Of one device.
+/// Address space of one device.
 const ARENA_BYTES: usize = 0x200_0000_0000;
-/// Page-locked memory that staging takes at least, bytes.
+/// Minimum of page-locked memory that staging needs, bytes.
 const LOCKED: u64 = 64 << 20;
 
 pub fn checks() -> Vec<Check> {
@@ -20,13 +20,13 @@ pub fn checks() -> Vec<Check> {
 fn glibc() -> Check {
     // SAFETY: glibc returns static text.
     let version = unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) };
-    // Programs that run have all that they need of it.
+    // Mneme's programs run, so this glibc is sufficient.
     Check::ok("glibc", version.to_string_lossy())
 }
 
 /// Whether the recorded addresses are free in a new process.
 fn arena() -> Check {
-    // SAFETY: a reservation without access at an address that is not replaced, taken back at once.
+    // SAFETY: this reserves unused addresses without access, and releases them at once.
     let free = unsafe {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED_NOREPLACE;
         let place = libc::mmap(ARENA as *mut libc::c_void, ARENA_BYTES, libc::PROT_NONE, flags, -1, 0);
@@ -43,7 +43,7 @@ fn arena() -> Check {
     Check::missing(
         "arena",
         format!("2 TiB of addresses from 0x{ARENA:x} cannot be reserved ({error})"),
-        "lift the limit on address space (ulimit -v unlimited), and leave out tools that lay memory out their own way (sanitizers, valgrind)",
+        "remove the limit on address space (ulimit -v unlimited), and do not use tools with their own memory layout (sanitizers, valgrind)",
     )
 }
 
@@ -52,7 +52,7 @@ fn address_space() -> Check {
         Ok((soft, _)) if soft != libc::RLIM_INFINITY => Check::missing(
             "ulimit -v",
             format!("addresses are limited to {} MiB", soft >> 20),
-            "ulimit -v unlimited: memory is recorded and replayed at its own addresses, which are far apart",
+            "ulimit -v unlimited: memory is recorded and replayed at fixed addresses, which are far apart",
         ),
         _ => Check::ok("ulimit -v", "unlimited"),
     }
@@ -63,23 +63,23 @@ fn memlock() -> Check {
         Ok((soft, _)) if soft < LOCKED => Check::absent(
             "memlock",
             format!("{} KiB may be locked", soft >> 10),
-            "NVIDIA's driver locks memory by itself; where page-locked allocations fail, ulimit -l unlimited",
+            "NVIDIA's driver locks memory by itself; if page-locked allocations fail, ulimit -l unlimited",
         ),
         Ok((soft, _)) if soft != libc::RLIM_INFINITY => Check::ok("memlock", format!("{} MiB", soft >> 20)),
         _ => Check::ok("memlock", "unlimited"),
     }
 }
 
-/// Debuggers and profilers under a replay attach to processes.
+/// Debuggers and profilers must be able to attach to replays.
 fn ptrace() -> Check {
     let scope = std::fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").ok();
     match scope.as_deref().map(str::trim).and_then(|scope| scope.parse::<u32>().ok()) {
         Some(scope) if scope >= 2 => Check::absent(
             "ptrace",
-            format!("kernel.yama.ptrace_scope is {scope}: debuggers attach to nothing"),
-            "sysctl kernel.yama.ptrace_scope=1, for debuggers alone; recording and replaying need none",
+            format!("kernel.yama.ptrace_scope is {scope}, so debuggers cannot attach"),
+            "for debuggers, sysctl kernel.yama.ptrace_scope=1; recording and replaying do not need it",
         ),
-        _ => Check::ok("ptrace", "programs of one's own can be debugged"),
+        _ => Check::ok("ptrace", "your own programs can be debugged"),
     }
 }
 
@@ -88,8 +88,8 @@ fn temporary_files() -> Check {
         Ok(_) => Check::ok("tmp", std::env::temp_dir().display().to_string()),
         Err(error) => Check::missing(
             "tmp",
-            format!("no file can be made in {}: {error}", std::env::temp_dir().display()),
-            "set TMPDIR to a folder that can be written to",
+            format!("cannot create a file in {}: {error}", std::env::temp_dir().display()),
+            "set TMPDIR to a writable folder",
         ),
     }
 }

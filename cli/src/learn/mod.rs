@@ -1,7 +1,7 @@
-//! Learning an application: the steps of `mneme apply --learn`, and the tuning between them.
+//! Learns an application: the steps of `mneme apply --learn`, and the tuning between them.
 //!
-//! A folder is learnt in steps, one a start of the application: its kernels are timed, those that matter are recorded,
-//! `mneme learn` tunes these between runs, and from then on what was confirmed is used.
+//! Each start of the application is a step: the first times its kernels, the second records the important ones. `mneme
+//! learn` tunes these between runs, and later starts use confirmed winners.
 
 mod sessions;
 mod tune;
@@ -23,14 +23,15 @@ use crate::error::CommandError;
 use crate::parallel::in_parallel;
 use crate::report::{self, SummaryFile};
 
-/// Kernels that are worth it: as many as have this share of the GPU's time together, but for the first none with less
-/// than the other.
+/// Kernels are worth learning until they have this share of the GPU's time together. Except for the first, none may
+/// have less than the other share.
 const TOGETHER: f64 = 0.9;
 const EACH: f64 = 0.02;
 const MOST_KERNELS: usize = 8;
-/// Instances of each that are recorded.
+/// Recorded instances of each kernel.
 const MOST_INSTANCES: &str = "2";
-/// Share of a kernel's launches that are like one of these, below which only what they have in common is folded.
+/// Share of a kernel's launches that must be like a recorded one. Below it, only arguments that all have in common are
+/// folded.
 const ALIKE: f64 = 0.9;
 
 const PROFILE: &str = "profile.json";
@@ -42,17 +43,17 @@ struct Timed {
     /// Mangled.
     kernel: String,
     launches: u64,
-    /// Of the GPU's time.
+    /// Share of the GPU's time.
     share: f64,
 }
 
-/// A kernel in the run that was recorded.
+/// A kernel in the recorded run.
 #[derive(Debug, Serialize, Deserialize)]
 struct Launched {
     /// Mangled.
     kernel: String,
     launches: u64,
-    /// Launches with the dimensions and scalar arguments of a recorded instance, these included.
+    /// Launches with the dimensions and scalar arguments of a recorded instance, including the recorded ones.
     alike: u64,
 }
 
@@ -62,17 +63,18 @@ impl Launched {
         Self { kernel: kernel.mangled.clone(), launches: kernel.launches, alike }
     }
 
-    /// Whether code that is for the recorded launches alone would be for few: an argument counts launches, say.
+    /// Whether code for only the recorded launches would cover few launches, for example because an argument counts
+    /// them.
     fn are_few_alike(&self) -> bool {
         (self.alike as f64) < ALIKE * self.launches as f64
     }
 }
 
-/// What the next start of the application is for.
+/// The purpose of the next start.
 #[derive(Debug, PartialEq)]
 enum Step {
     Profile,
-    /// Kernels with these names.
+    /// Record kernels with these names.
     Record(Vec<String>),
     Apply,
 }
@@ -89,7 +91,7 @@ fn step(folder: &Path) -> Result<Step, CommandError> {
     }
     let timed: Vec<Timed> = serde_json::from_slice(&text).map_err(|error| {
         CommandError::Usage(format!(
-            "{} is not what mneme apply --learn writes ({error}); remove it, and the next start times the kernels anew",
+            "{} is not a file of mneme apply --learn ({error}); remove it, and the next start times the kernels again",
             path.display()
         ))
     })?;
@@ -97,26 +99,26 @@ fn step(folder: &Path) -> Result<Step, CommandError> {
     Ok(if names.is_empty() { Step::Apply } else { Step::Record(names) })
 }
 
-/// What a folder has for a start of the application that only uses it.
+/// The content of a learnt folder.
 struct Learnt {
-    /// Results that were confirmed.
+    /// Confirmed results.
     results: Vec<PathBuf>,
-    /// Kernels that are still to be tuned.
+    /// Number of kernels that are still to be tuned.
     open: usize,
 }
 
-/// Does the next step of a folder with the application, and ends as it does; returns confirmed results if there is
-/// nothing left but to use it.
+/// Runs the application for the next step of a folder, and ends as it does. If only using results is left, returns the
+/// confirmed ones.
 pub fn begin(folder: &Path, application: &Application, json: Option<&Path>) -> Result<Vec<PathBuf>, CommandError> {
     application.check()?;
     create(folder)?;
     if let Some(refusal) = refusal(folder) {
-        mneme_core::remark!("mneme: nothing is learnt or used: {refusal}");
+        mneme_core::remark!("mneme: the folder is neither learnt nor used: {refusal}");
         return Ok(Vec::new());
     }
     let name = folder.display();
     let step = step(folder)?;
-    // What is learnt already is used from a folder that is full or read-only, too.
+    // Results can also be used from a full or read-only folder.
     if step != Step::Apply {
         check_writable(folder)?;
     }
@@ -126,7 +128,7 @@ pub fn begin(folder: &Path, application: &Application, json: Option<&Path>) -> R
             if found.open > 0 {
                 mneme_core::remark!("mneme: {} not tuned yet; run mneme learn {name}", are(found.open));
             } else if found.open == 0 && found.results.is_empty() {
-                mneme_core::remark!("mneme: nothing faster was found for what was learnt in {name}");
+                mneme_core::remark!("mneme: no faster configuration was found for the kernels in {name}");
             }
             Ok(found.results)
         }
@@ -135,7 +137,7 @@ pub fn begin(folder: &Path, application: &Application, json: Option<&Path>) -> R
             run(application, RecorderMode::Profile, &[], json, |kernels| {
                 let timed = that_matter(&kernels);
                 if timed.is_empty() {
-                    return Err(CommandError::Usage("no kernel's time on the GPU is known".into()));
+                    return Err(CommandError::Usage("the GPU times of the kernels are unknown".into()));
                 }
                 save(&folder.join(PROFILE), &timed)
             })
@@ -167,7 +169,7 @@ fn create(folder: &Path) -> Result<(), RecordingError> {
     private::create_folder_quietly(folder).map_err(RecordingError::io(folder))
 }
 
-/// Why a folder is not used: its recording and its results become code, and a stranger can change them.
+/// Why a folder is not used: its recording and results become code, but a stranger can change them.
 fn refusal(folder: &Path) -> Option<String> {
     trust::check(folder).err().filter(trust::is_refusal).map(|error| error.to_string())
 }
@@ -200,7 +202,7 @@ fn save(path: &Path, what: &impl Serialize) -> Result<(), CommandError> {
     files::replace(path, &text, FileAccess::Private).map_err(|source| CommandError::Io { path: path.into(), source })
 }
 
-/// Runs the application to its end, and keeps what was found of its kernels where it has ended well.
+/// Runs the application, and keeps the findings on its kernels if it ended well.
 fn run(
     application: &Application,
     mode: RecorderMode,
@@ -215,15 +217,15 @@ fn run(
     report::publish(mode, &name, status, &summaries, json);
     let kernels = merged(&summaries);
     if !status.success() || kernels.is_empty() {
-        mneme_core::remark!("mneme: nothing is learnt of this run; the next one is for the same");
+        mneme_core::remark!("mneme: this run was not learnt from; the next start repeats the step");
     } else if let Err(error) = keep(kernels) {
-        // The status is the application's.
-        mneme_core::remark!("mneme: nothing is learnt of this run: {error}");
+        // The exit status stays the application's.
+        mneme_core::remark!("mneme: this run was not learnt from: {error}");
     }
     end_like(status)
 }
 
-/// The kernels that take most of the GPU's time, the first of them first.
+/// The kernels that take most of the GPU's time, longest first.
 fn that_matter(kernels: &[KernelSummary]) -> Vec<Timed> {
     let total: f64 = kernels.iter().map(KernelSummary::total_gpu_time).sum();
     let mut timed: Vec<Timed> = kernels

@@ -1,4 +1,4 @@
-//! The tuning sessions of a learnt folder, one a kernel: which are over, and what came of them.
+//! The tuning sessions of a learnt folder, one per kernel: their states and results.
 
 use std::path::{Path, PathBuf};
 
@@ -14,18 +14,18 @@ const RECORDING: &str = "recording";
 const RESULTS: &str = "results";
 const BEST: &str = "best.json";
 const SUMMARY: &str = "summary.json";
-/// What a session's summary says where there is nothing left to do: the others go on, or are tried again.
+/// Statuses of sessions that are over. Others are resumed or repeated.
 const OVER: [&str; 5] = ["completed", "timeout", "baseline_only", "no_verified_configuration", "stopped_at_failure"];
-/// That of a session which was refused, as its recording would show nothing of a candidate.
+/// The status of a session that was refused because its recording cannot show whether candidates are right.
 const UNPROVEN: &str = "unproven";
-/// Candidates that came to nothing, as a summary counts them, and what became of them.
+/// Counts of failed candidates in a summary, and how they failed.
 const FAILURES: [(&str, &str); 6] = [
-    ("num_failed_verification", "computed something else"),
+    ("num_failed_verification", "computed different results"),
     ("num_unproven", "were not shown to be right"),
     ("num_compile_error", "could not be built"),
     ("num_invalid_launch", "could not be launched"),
     ("num_runtime_error", "failed while they ran or took too long"),
-    ("num_invalid_config", "made no sense"),
+    ("num_invalid_config", "were invalid"),
 ];
 
 pub fn recording(folder: &Path) -> PathBuf {
@@ -37,31 +37,30 @@ pub struct LearntKernel {
     /// The kernel's file in the recording.
     pub database: PathBuf,
     pub record: KernelRecord,
-    /// The folder of its results, which need not be there.
+    /// The folder of its results, which may not exist yet.
     pub session: PathBuf,
-    /// Only arguments that its recorded launches have in common are folded.
+    /// Whether only arguments that all recorded launches have in common are folded.
     pub folds_common: bool,
 }
 
-/// What became of a session.
+/// The state of a session.
 #[derive(Debug, PartialEq)]
 pub enum SessionState {
-    /// It has not begun, did not come to its end, failed, or could not try everything.
+    /// It has not begun, did not finish, failed, or could not try everything.
     Open,
     /// Its best was confirmed to be faster than the application's own code.
     Faster,
-    /// It is over, and the application's own code stays; why, as the end of a sentence.
+    /// It is over without a winner; why, as the end of a sentence.
     Unchanged(String),
 }
 
 /// Everything that was recorded in a folder.
 ///
-/// # Errors
-/// A recording cannot be read.
+/// # Errors A recording cannot be read.
 pub fn learnt(folder: &Path) -> Result<Vec<LearntKernel>, CommandError> {
     let recording = recording(folder);
     let databases = if recording.is_dir() { kernels(&recording)? } else { Vec::new() };
-    // One of an earlier release has names alone.
+    // Earlier releases wrote only names.
     let launched: Vec<Launched> =
         json(&folder.join(RECORDED)).and_then(|known| serde_json::from_value(known).ok()).unwrap_or_default();
     let kernel = |database: &PathBuf| {
@@ -69,7 +68,7 @@ pub fn learnt(folder: &Path) -> Result<Vec<LearntKernel>, CommandError> {
         let record = KernelRecord::load_trusted(&database)?;
         let session = folder.join(RESULTS).join(record.static_hash.to_string());
         let has_few_alike = launched.iter().any(|it| it.kernel == record.kernel_name && it.are_few_alike());
-        // Launches that differ in a structure alone count as alike.
+        // Launches that differ only in a structure count as alike.
         let has_structures = record.ours.arguments.iter().any(ArgumentLayout::is_structure);
         let folds_common = has_few_alike || has_structures;
         Ok(LearntKernel { database, record, session, folds_common })
@@ -87,13 +86,13 @@ impl LearntKernel {
         file(SUMMARY).map_or(SessionState::Open, |summary| state(&summary, file(BEST).as_ref()))
     }
 
-    /// Whether there is anything that a session could go on from.
+    /// Whether a session can be resumed.
     pub fn is_begun(&self) -> bool {
         self.session.join("config.json").is_file()
     }
 }
 
-/// A file that is being written for the first time, or was damaged, counts as none: the session is made again.
+/// Files that are incomplete or damaged count as missing: the session is repeated.
 fn json(path: &Path) -> Option<Value> {
     serde_json::from_slice(&trust::read(path).ok()?).ok()
 }
@@ -108,14 +107,14 @@ fn state(summary: &Value, best: Option<&Value>) -> SessionState {
     let is_candidate = best.is_some_and(|best| !best["trial"].is_null());
     let is_faster = match summary["confirmation"]["significant"].as_bool() {
         Some(is_confirmed) => is_confirmed,
-        // Who tunes with --finalists 0 wants what was measured once.
+        // With --finalists 0, the first measurement decides.
         None => best.and_then(|best| best["speedup"].as_f64()).is_some_and(|speedup| speedup > 1.0),
     };
     if is_candidate && is_faster {
         return SessionState::Faster;
     }
     let count = |name: &str| summary[name].as_u64().unwrap_or_default();
-    // What could not be tried is tried again, when it can.
+    // Candidates that could not be tried are tried again.
     if count("num_internal_error") > 0 {
         return SessionState::Open;
     }
@@ -126,7 +125,9 @@ fn state(summary: &Value, best: Option<&Value>) -> SessionState {
             let failed: Vec<String> = failed.map(|(failed, what)| format!("{failed} {what}")).collect();
             format!("none of {tried} configurations verified ({})", failed.join(", "))
         }
-        (tried, verified) => format!("none of {verified} that verified, of {tried} tried, was confirmed to be faster"),
+        (tried, verified) => {
+            format!("{tried} configurations were tried, {verified} verified, and none was confirmed to be faster")
+        }
     })
 }
 
@@ -149,7 +150,7 @@ mod tests {
         untried["num_internal_error"] = json!(2);
         assert_eq!(state(&untried, Some(&best)), SessionState::Open, "a builder is missing");
         let SessionState::Unchanged(why) = state(&of("timeout", false), Some(&best)) else { panic!() };
-        assert_eq!(why, "none of 7 that verified, of 9 tried, was confirmed to be faster");
+        assert_eq!(why, "9 configurations were tried, 7 verified, and none was confirmed to be faster");
         let recorded = json!({"trial": null, "speedup": 1.0});
         assert!(matches!(state(&of("completed", true), Some(&recorded)), SessionState::Unchanged(_)));
         let unconfirmed = json!({"status": "completed"});
@@ -166,7 +167,7 @@ mod tests {
         let summary = json!({"status": "no_verified_configuration", "num_trials_completed": 5, "num_verified": 0,
                              "num_failed_verification": 3, "num_compile_error": 2});
         let SessionState::Unchanged(why) = state(&summary, None) else { panic!() };
-        assert_eq!(why, "none of 5 configurations verified (3 computed something else, 2 could not be built)");
+        assert_eq!(why, "none of 5 configurations verified (3 computed different results, 2 could not be built)");
         let nothing = json!({"status": "no_verified_configuration"});
         assert_eq!(state(&nothing, None), SessionState::Unchanged("no configuration could be tried".into()));
     }

@@ -1,4 +1,4 @@
-//! The command `mneme learn`: tunes what `mneme apply --learn` has recorded.
+//! The command `mneme learn`, which tunes the kernels that `mneme apply --learn` has recorded.
 
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
@@ -20,24 +20,23 @@ use crate::siblings;
 
 /// Locked while a folder is tuned.
 const LOCK: &str = "learn.lock";
-/// Options for the tuner that the user has put into the folder.
+/// Files with the user's options for the tuner, in the folder.
 const OPTIONS: [&str; 2] = ["tune.yml", "tune.json"];
-/// The option of mneme-tune that says which arguments are folded.
+/// The tuner's option for which arguments are folded.
 const ARGUMENTS: &str = "--specialize-arguments";
 
 #[derive(Debug, Args)]
 pub struct LearnOptions {
-    /// The folder that was named to mneme apply --learn
+    /// The folder of mneme apply --learn
     folder: PathBuf,
-    /// Options for mneme-tune, after --; those that are in the folder's tune.yml or tune.json hold too
+    /// Options for mneme-tune, after --; options in the folder's tune.yml or tune.json apply too
     #[arg(last = true, value_name = "TUNE OPTIONS")]
     tune: Vec<OsString>,
 }
 
-/// Takes the lock of a folder, which goes when the result is dropped.
+/// Locks a folder until the result is dropped.
 ///
-/// # Errors
-/// The folder cannot be written to, or another process has it.
+/// # Errors The folder cannot be written to, or another process has locked it.
 pub fn lock(folder: &Path) -> Result<File, CommandError> {
     let path = folder.join(LOCK);
     let failed = |source| CommandError::Io { path: path.clone(), source };
@@ -45,14 +44,14 @@ pub fn lock(folder: &Path) -> Result<File, CommandError> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => {
-            Err(CommandError::InUse(format!("another process is tuning {}; it goes on alone", folder.display())))
+            Err(CommandError::InUse(format!("another process is tuning {}; wait until it ends", folder.display())))
         }
         Err(TryLockError::Error(source)) => Err(failed(source)),
     }
 }
 
-/// Tunes what was recorded and has no result yet. A kernel for which nothing better is found is no failure; the status
-/// is that of the first session that failed.
+/// Tunes recorded kernels without results. A kernel without a faster configuration is not a failure. The status is that
+/// of the first session that failed.
 pub fn learn(options: &LearnOptions) -> Result<(), CommandError> {
     let (folder, name) = (&options.folder, options.folder.display());
     if let Some(refusal) = super::refusal(folder) {
@@ -61,9 +60,9 @@ pub fn learn(options: &LearnOptions) -> Result<(), CommandError> {
     let kernels = learnt(folder)?;
     if kernels.is_empty() {
         let what = match step(folder)? {
-            Step::Profile => "has nothing yet",
-            Step::Record(_) => "has the times of kernels alone",
-            Step::Apply => "has no kernel that could be recorded",
+            Step::Profile => "is empty",
+            Step::Record(_) => "has only the times of kernels",
+            Step::Apply => "has no recorded kernel",
         };
         let sentence = format!("{name} {what}; run mneme apply --learn {name} -- APPLICATION");
         return Err(if folder.exists() { CommandError::Usage(sentence) } else { CommandError::NoInput(sentence) });
@@ -99,12 +98,12 @@ pub fn learn(options: &LearnOptions) -> Result<(), CommandError> {
         end_with_this_thread(&mut command);
         let status =
             application::wait_for(command).map_err(|source| CommandError::Start { path: program.clone(), source })?;
-        // The kernel stays as it is then, and nothing has failed.
+        // The kernel keeps its own code, which is not a failure.
         let has_ended = status.success() || status.code() == Some(exit::NOTHING_VERIFIED);
         if !has_ended {
             mneme_core::remark!("mneme: {} was not tuned ({status})", kernel.name());
             failed = failed.or(Some(status));
-            // An interruption is one of the whole.
+            // An interruption ends the whole command.
             if status.code().is_none_or(|code| code > 128) {
                 break;
             }
@@ -114,17 +113,19 @@ pub fn learn(options: &LearnOptions) -> Result<(), CommandError> {
             SessionState::Faster => faster += 1,
             SessionState::Unchanged(why) => {
                 let (kernel, session) = (kernel.name(), kernel.session.display());
-                mneme_core::remark!("mneme: {kernel} keeps its own code: {why}; mneme tune report {session} says more");
+                mneme_core::remark!(
+                    "mneme: {kernel} keeps its own code: {why}; for details, run mneme tune report {session}"
+                );
             }
-            // Nothing is known of it: an option such as --dry-run.
+            // Without a result, for example because of --dry-run.
             SessionState::Open => continue,
         }
         tuned += 1;
     }
     let outcome = match (faster, kernels.len() - tuned - known) {
-        (0, 0) => "nothing faster was found".into(),
+        (0, 0) => "no faster configuration was found".into(),
         (0, left) => format!("{left} left"),
-        _ => format!("mneme apply --learn {name} uses what was confirmed ({})", plural(faster)),
+        _ => format!("mneme apply --learn {name} uses the confirmed winners ({})", plural(faster)),
     };
     mneme_core::remark!("mneme: {} tuned, {known} before; {outcome}", plural(tuned));
     match failed {
@@ -133,11 +134,11 @@ pub fn learn(options: &LearnOptions) -> Result<(), CommandError> {
     }
 }
 
-/// Whether the user says which arguments are folded.
+/// Whether the user chooses the arguments to fold.
 fn chooses_arguments(options: &LearnOptions, file: Option<&Path>) -> bool {
     let key = ARGUMENTS.trim_start_matches('-').replace('-', "_");
     let text = file.and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
-    // Files may have dashes, too.
+    // Files may spell the option with dashes, too.
     let names_it = |line: &str| line.split('#').next().unwrap_or_default().replace('-', "_").contains(&key);
     text.lines().any(names_it) || options.tune.iter().any(|word| word.to_string_lossy().starts_with(ARGUMENTS))
 }

@@ -1,7 +1,8 @@
-//! The command `mneme minimize`, which leaves of a recording the memory that its kernel needs.
+//! The command `mneme minimize`, which reduces a recording to the memory that its kernel needs.
 //!
-//! An instrumented replay (`mneme-replay --touched`) tells what is read and written. What is left is replayed once more
-//! as recorded: a copy that does not verify is not made. With `--scrub` numbers in it are random ones ([`scrub`]).
+//! An instrumented replay (`mneme-replay --touched`) finds the memory that is read and written. The copy is then
+//! replayed as recorded, and discarded if it does not verify. With `--scrub`, its numbers are replaced by random ones
+//! ([`scrub`]).
 
 mod scrub;
 
@@ -37,11 +38,11 @@ pub struct MinimizeOptions {
     /// Replay on this device (cuda, hip, cpu, or a number)
     #[arg(long, value_name = "DEVICE", value_parser = device::of_replays)]
     device: Option<String>,
-    /// Replace floating-point numbers in memory by random ones of the same order of magnitude, where the kernel touches
-    /// the same memory with them. Integers, addresses and arguments stay
+    /// Replace floating-point numbers in memory by random ones of the same order of magnitude, if the kernel then
+    /// touches the same memory. Integers, addresses and arguments stay
     #[arg(long)]
     scrub: bool,
-    /// Of the random numbers
+    /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = 0, requires = "scrub")]
     seed: u64,
 }
@@ -57,7 +58,7 @@ pub fn run(options: MinimizeOptions) -> Result<(), CommandError> {
             on_interruption_say(&format!("mneme: interrupted; {}", kept(done, &to)));
             match minimize(&replayer, kernel, id, &to, seed) {
                 Err(CommandError::Unreplayed(why)) => {
-                    mneme_core::remark!("mneme: instance {id} of {} is left out: {why}", kernel.record.demangled_name);
+                    mneme_core::remark!("mneme: skipping instance {id} of {}: {why}", kernel.record.demangled_name);
                     all = false;
                 }
                 minimized => minimized?,
@@ -66,13 +67,13 @@ pub fn run(options: MinimizeOptions) -> Result<(), CommandError> {
         }
     }
     selected.complete()?;
-    if all { Ok(()) } else { Err(CommandError::Unreplayed("not everything could be replayed".into())) }
+    if all { Ok(()) } else { Err(CommandError::Unreplayed("not all instances could be replayed".into())) }
 }
 
-/// What is minimized when the user interrupts.
+/// The message on what was minimized before an interruption.
 fn kept(done: usize, to: &Path) -> String {
     match done {
-        0 => format!("nothing was minimized, and {} has nothing of it", to.display()),
+        0 => format!("no instance was minimized, and {} is unchanged", to.display()),
         1 => format!("1 instance is minimized, in {}", to.display()),
         _ => format!("{done} instances are minimized, in {}", to.display()),
     }
@@ -89,11 +90,11 @@ fn minimize(
     let moments = Moments::open(kernel.folder(), &kernel.record, instance)?;
     if moments.are_upstreams() {
         return Err(CommandError::Usage(format!(
-            "{} is a file of the existing Mneme; make it one of ours by mneme copy first",
+            "{} is a file of the existing Mneme; convert it with mneme copy first",
             kernel.path.display()
         )));
     }
-    // What is there stays, whatever becomes of this.
+    // An existing instance is never replaced, even if minimizing fails.
     let path = to.join(kernel.record.file_name());
     if path.exists() && KernelRecord::load(&path)?.instances.contains_key(id) {
         return Err(RecordingError::Taken { path, instance: id.into() }.into());
@@ -102,14 +103,14 @@ fn minimize(
     if let Some(problem) = unverified(Ok(before), || format!("instance {id} as recorded")) {
         return Err(problem);
     }
-    // Whether instrumented code comes to the last bit of every number does not matter.
+    // The replay need not verify: instrumented code may compute slightly different numbers.
     let watched = replayer.replay(&kernel.path, id, &["--touched"])?;
     let touched = watched.touched.ok_or_else(|| CommandError::Unverified {
         what: format!("instance {id} with its accesses watched"),
         why: watched.error,
     })?;
     for access in &touched.unwatched {
-        mneme_core::remark!("mneme: {access} is not watched: memory that nothing else touches is left out");
+        mneme_core::remark!("mneme: {access} is not watched, so memory that only it touches is left out");
     }
     let rules = Rules::load(&kernel.path)?;
     let arguments = moments.prologue.header.arguments.iter();
@@ -120,13 +121,13 @@ fn minimize(
         for state in [&mut *prologue, &mut *epilogue] {
             keep_tolerances(state, &rules, &arguments);
         }
-        // A norm judges a buffer as a whole.
+        // A norm judges a buffer as a whole, so such buffers are kept whole.
         reduce(prologue, epilogue, &needed, |it| {
             it.tolerance.is_some_and(|tolerance| tolerance.norm != Norm::default())
         });
     };
     let hash = kernel.record.static_hash;
-    // What is to be replaced never comes to the folder, where it could stay behind.
+    // Data to be replaced must never reach the target folder, where it could stay behind.
     let scratch = match seed {
         Some(_) => Some(scratch_beside(to)?),
         None => None,
@@ -172,16 +173,16 @@ fn minimize(
     ))
 }
 
-/// A folder for what nobody is to see, on the disk of another one.
+/// A private temporary folder on the disk of another folder.
 fn scratch_beside(to: &Path) -> Result<TempDir, CommandError> {
     let around = to.ancestors().skip(1).find(|folder| folder.is_dir()).unwrap_or(Path::new("."));
     tempfile::tempdir_in(around).map_err(|source| CommandError::Io { path: around.into(), source })
 }
 
-/// Why a replay has not verified, if so.
+/// The error if a replay did not verify.
 fn unverified(replay: Result<ReplayResult, CommandError>, what: impl FnOnce() -> String) -> Option<CommandError> {
     match replay {
-        // Minimizing keeps memory as recorded, so an unproven instance will do.
+        // Minimizing only keeps memory, so unproven instances are fine.
         Ok(result) if result.status.is_as_recorded() => None,
         Ok(result) if result.status == ReplayStatus::InternalError => Some(CommandError::Unreplayed(result.error)),
         Ok(result) => Some(CommandError::Unverified { what: what(), why: result.error }),
@@ -189,13 +190,13 @@ fn unverified(replay: Result<ReplayResult, CommandError>, what: impl FnOnce() ->
     }
 }
 
-/// The memory that an instance has, bytes.
+/// The size of an instance's memory, bytes.
 fn memory_bytes(path: &Path, id: &str) -> Result<u64, RecordingError> {
     let record = KernelRecord::load(path)?;
     record.instance(path, Some(id)).map(|(_, instance)| instance.ours.memory_bytes)
 }
 
-/// What is touched, and where arguments point: verification finds a buffer by its argument.
+/// The touched memory, and the targets of arguments: verification finds a buffer by its argument.
 fn needed(touched: &Touched, pointers: impl Iterator<Item = u64>) -> Result<Vec<Range<u64>>, CommandError> {
     let mut needed = Vec::new();
     for range in &touched.ranges {
@@ -216,8 +217,8 @@ fn needed(touched: &Touched, pointers: impl Iterator<Item = u64>) -> Result<Vec<
     Ok(merged)
 }
 
-/// Has each allocation say itself what rules say of it: those that name an argument or an address would not name every
-/// piece of it.
+/// Stores tolerance rules in the allocations themselves. Rules that name an argument or an address would not match
+/// every piece of an allocation.
 fn keep_tolerances(state: &mut MemoryState, rules: &Rules, arguments: &[Option<u64>]) {
     for allocation in &mut state.header.allocations {
         let region =
@@ -232,7 +233,7 @@ struct Replayer {
 }
 
 impl Replayer {
-    /// One replay as recorded.
+    /// Replays as recorded, once.
     fn replay(&self, database: &Path, id: &str, options: &[&str]) -> Result<ReplayResult, CommandError> {
         let mut replay = Command::new(&self.program);
         replay.arg("-rdb").arg(database).args(["-rid", id, "--iterations", "1", "--warmup", "0"]).args(options);

@@ -1,7 +1,7 @@
-//! Random numbers in the place of recorded ones, with which a kernel does what it did.
+//! Replaces recorded numbers by random ones with which the kernel behaves the same.
 //!
-//! What the kernel writes is found by running it, as the application had it, on the new numbers. A region with which it
-//! touches other memory, or does not end well, keeps its data.
+//! Running the kernel on the new numbers gives the new epilogue. If new numbers in a region make the kernel touch other
+//! memory or fail, that region keeps its data.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io::{BufRead, BufReader, Write};
@@ -23,45 +23,45 @@ use crate::child::{end_with_this_thread, survive_broken_pipes};
 use crate::error::CommandError;
 use crate::selection::KernelFile;
 
-/// A copy of an instance that is to have other numbers.
+/// A copy of an instance that gets new numbers.
 pub struct Copy<'a> {
     pub replayer: &'a Replayer,
     pub kernel: &'a KernelFile,
     pub id: &'a str,
-    /// Where its versions are made.
+    /// Folder for its versions.
     pub scratch: &'a Path,
 }
 
 pub struct ScrubOutcome {
-    /// Where the copy is.
+    /// The folder of the copy.
     pub folder: PathBuf,
-    /// Bytes that are random.
+    /// Number of random bytes.
     pub replaced: u64,
-    /// Bytes of others that are as recorded, without zeros.
+    /// Number of other bytes as recorded, without zeros.
     pub left: u64,
 }
 
-/// What a launch does to memory.
+/// The effect of a launch on memory.
 #[derive(PartialEq)]
 struct Behaviour {
     touched: Vec<TouchedRange>,
-    /// Accesses outside of all allocations, where they can be watched.
+    /// Number of accesses outside of all allocations, if they can be watched.
     outside: Option<u64>,
 }
 
-/// What every version is made from.
+/// The input for every version.
 #[derive(Clone, Copy)]
 struct Given<'a> {
     from: &'a Path,
     candidates: &'a [Candidate],
-    /// Where memory of the recording is, ascending and disjoint.
+    /// Address ranges of the recorded memory, ascending and disjoint.
     addresses: &'a [Range<u64>],
-    /// Of the recorded launch.
+    /// The behaviour of the recorded launch.
     behaviour: &'a Behaviour,
     seed: u64,
 }
 
-/// A region with numbers in it, by its place in the manifest.
+/// A region with numbers, by its index in the manifest.
 struct Candidate {
     index: usize,
     address: u64,
@@ -70,7 +70,7 @@ struct Candidate {
 }
 
 impl Copy<'_> {
-    /// Replaces as many numbers as the kernel bears, in a recording that is left as it is.
+    /// Replaces as many numbers as the kernel tolerates. Leaves the recording in `from` unchanged.
     pub fn scrub(&self, from: &Path, seed: u64) -> Result<ScrubOutcome, CommandError> {
         let behaviour = self.behaviour(from)?.ok_or_else(|| CommandError::Unverified {
             what: format!("instance {} with its accesses watched", self.id),
@@ -116,11 +116,11 @@ impl Copy<'_> {
         folder.join(self.kernel.record.file_name())
     }
 
-    /// What a replay touches; `None` where it ends otherwise than a replay should.
+    /// The memory that a replay touches; `None` if it fails.
     fn behaviour(&self, folder: &Path) -> Result<Option<Behaviour>, CommandError> {
         let watched = self.replayer.replay(&self.file(folder), self.id, &["--touched"])?;
         let Some(touched) = watched.touched else { return Ok(None) };
-        // What is outside of the recorded memory is not among what is touched.
+        // `--touched` does not report accesses outside of the recorded memory.
         let checked = self.replayer.replay(&self.file(folder), self.id, &["--check"])?;
         let outside = checked.faults.map(|faults| {
             let outside = faults.findings.iter().filter(|finding| finding.fault == Fault::OutOfBounds);
@@ -134,13 +134,13 @@ impl Copy<'_> {
         Ok(Moments::open(folder, &self.kernel.record, instance)?)
     }
 
-    /// The regions with numbers in them, and how many bytes of all regions are in words that are not zero.
+    /// The regions with numbers, and the number of bytes in nonzero words of all regions.
     fn candidates(&self, from: &Path, addresses: &[Range<u64>]) -> Result<(Vec<Candidate>, u64), CommandError> {
         let moments = self.moments(from)?;
         let store = moments.store(from)?;
         let (mut found, mut data) = (Vec::new(), 0);
         for (index, region) in moments.prologue.regions().enumerate() {
-            // What the code has itself is part of it.
+            // Constants belong to the code.
             if region.variable.is_some_and(|variable| variable.constant || variable.code) {
                 continue;
             }
@@ -155,8 +155,8 @@ impl Copy<'_> {
         Ok((found, data))
     }
 
-    /// The recording with other numbers in some regions, where the kernel does with them what it did; and how many
-    /// bytes are others.
+    /// A version of the recording with new numbers in the wanted regions, and the number of new bytes; `None` if the
+    /// kernel then behaves differently.
     fn version(&self, given: &Given<'_>, wanted: &BTreeSet<usize>) -> Result<Option<(PathBuf, u64)>, CommandError> {
         let Given { from, candidates, addresses, behaviour, seed } = *given;
         let folder = tempfile::tempdir_in(self.scratch)
@@ -181,7 +181,7 @@ impl Copy<'_> {
                 chunks.push((index, ids));
             }
             for (index, ids) in chunks {
-                // Until it has run, the kernel has changed nothing.
+                // The epilogue starts equal to the prologue, until the kernel has run.
                 let of_epilogue = position(epilogue, regions[index]);
                 epilogue.chunks[of_epilogue].clone_from(&ids);
                 prologue.chunks[index] = ids;
@@ -209,8 +209,8 @@ impl Copy<'_> {
         Ok(verifies.then(|| (done, replaced.get())))
     }
 
-    /// Runs the recorded launch, with the application's own code where that was recorded and runs by itself, and gives
-    /// the memory that it leaves; `None` where it does not come to its end.
+    /// Runs the recorded launch, with the application's own code if that was recorded and can run. Returns the memory
+    /// after it; `None` if the launch fails.
     fn run(&self, folder: &Path, file: &Path) -> Result<Option<LeftMemory>, CommandError> {
         let (_, instance) = self.kernel.record.instance(&self.kernel.path, Some(self.id))?;
         if !instance.ours.original.is_empty()
@@ -244,7 +244,7 @@ impl Copy<'_> {
         if let Some(mut input) = child.stdin.take() {
             for request in &requests {
                 let line = serde_json::to_string(request).expect("plain data serialises");
-                // A server that is gone has no result.
+                // If this fails, the server is gone and gives no result.
                 let _ = writeln!(input, "{line}");
             }
         }
@@ -270,7 +270,7 @@ impl Copy<'_> {
     }
 }
 
-/// The memory that a run has left, in a file.
+/// The memory after a run, in a file.
 struct LeftMemory {
     path: PathBuf,
     /// Offsets in the file, by address and size.
@@ -278,7 +278,7 @@ struct LeftMemory {
 }
 
 impl LeftMemory {
-    /// A region; `None` where the run does not have it.
+    /// Reads a region; `None` if the run does not have it.
     fn read(&self, address: u64, size: u64) -> std::io::Result<Option<Vec<u8>>> {
         let Some(offset) = self.places.get(&(address, size)) else { return Ok(None) };
         let mut bytes = vec![0; size as usize];
@@ -287,13 +287,13 @@ impl LeftMemory {
     }
 }
 
-/// The region of an address and a size.
+/// The index of the region with this address and size.
 fn position(state: &MemoryState, (address, size): (u64, u64)) -> usize {
     let is_it = |region: RecordedRegion<'_>| (region.address, region.size) == (address, size);
     state.regions().position(is_it).expect("both moments have the same regions")
 }
 
-/// Where memory is, ascending and disjoint.
+/// Address ranges of the memory, ascending and disjoint.
 fn addresses(state: &MemoryState) -> Vec<Range<u64>> {
     let mut ranges: Vec<Range<u64>> =
         state.regions().map(|region| region.address..region.address + region.size).collect();

@@ -1,7 +1,7 @@
 //! The commands `mneme test` and `mneme compare`: recorded kernels as a regression suite.
 //!
-//! [`replays`] runs every recorded launch, [`stored`] keeps what came of it in a file, [`verdict`] compares two such
-//! files, and [`output`] writes the comparison for people and for continuous integration.
+//! [`replays`] runs every recorded launch, [`stored`] keeps the results in a file, [`verdict`] compares two such files,
+//! and [`output`] writes the comparison for people and for continuous integration.
 
 mod output;
 mod replays;
@@ -25,14 +25,14 @@ pub struct TestOptions {
     /// Folders with recordings, or files of single kernels
     #[arg(value_name = "RECORDING", required = true)]
     recordings: Vec<PathBuf>,
-    /// Replay under this pipeline, in the syntax of opt -passes; repeat it for more, "original" is the application's
-    /// own code [default: each launch as it was recorded]
+    /// Replay under this pipeline, in the syntax of opt -passes, or "original" for the application's own code; may be
+    /// repeated [default: each launch as recorded]
     #[arg(long = "passes", value_name = "PIPELINE", value_parser = pipeline, allow_hyphen_values = true)]
     pipelines: Vec<String>,
     /// Measured runs of each launch in each start of the replayer
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     iterations: u32,
-    /// Starts of the replayer for each launch; times of fewer than 4 are not compared
+    /// Starts of the replayer for each launch; times are compared from 4 starts on
     #[arg(long, value_name = "COUNT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     starts: u32,
     /// Replay on this device (cuda, hip, cpu, or a number)
@@ -50,7 +50,7 @@ pub struct TestOptions {
 
 #[derive(Debug, Args)]
 pub struct CompareOptions {
-    /// Results of mneme test --save, of before
+    /// Earlier results of mneme test --save
     before: PathBuf,
     /// Results to compare with them
     after: PathBuf,
@@ -60,16 +60,16 @@ pub struct CompareOptions {
 
 #[derive(Debug, Args)]
 struct ReportOptions {
-    /// Slower and faster by less than this are the same, percent
+    /// Differences in time below this many percent count as the same
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0, value_parser = percent)]
     threshold: f64,
-    /// Write the comparison as JSON to this file, - for standard output
+    /// Write the comparison as JSON to this file; - for standard output
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write it as JUnit's XML
+    /// Write the comparison as JUnit XML to this file
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Append it as a table of Markdown, to $GITHUB_STEP_SUMMARY for example
+    /// Append the comparison as a Markdown table to this file, such as $GITHUB_STEP_SUMMARY
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
 }
@@ -77,19 +77,19 @@ struct ReportOptions {
 fn percent(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(percent) if (0.0..=1000.0).contains(&percent) => Ok(percent),
-        _ => Err("a number of percent from 0 to 1000".into()),
+        _ => Err("use a number of percent from 0 to 1000".into()),
     }
 }
 
-/// No pipeline begins like an option, and one that is an option by mistake is to change nothing.
+/// Rejects texts that begin like an option: a mistyped option must not pass as a pipeline.
 fn pipeline(text: &str) -> Result<String, String> {
-    if text.starts_with('-') { Err("a pipeline does not begin with -".into()) } else { Ok(text.to_owned()) }
+    if text.starts_with('-') { Err("a pipeline must not begin with -".into()) } else { Ok(text.to_owned()) }
 }
 
-/// Replays everything; ends with 1 if something is broken or slower, with 6 if something is unproven, and with 70 if
-/// something is untested.
+/// Replays everything. Ends with 1 if a case is broken or slower, with 6 if one is unproven, and with 70 if one is
+/// untested.
 pub fn test(options: &TestOptions) -> Result<(), CommandError> {
-    // What cannot be read or written ends this before hours of replays, not after them.
+    // Unreadable or unwritable files must fail before hours of replays, not after.
     let before = options.against.as_deref().map(ResultsFile::load).transpose()?;
     let cases = replays::find(&options.recordings, &options.pipelines)?;
     options.save.as_deref().map_or(Ok(()), ResultsFile::probe)?;
@@ -99,16 +99,16 @@ pub fn test(options: &TestOptions) -> Result<(), CommandError> {
     report(before.as_ref(), &after, &options.report, unsaved)
 }
 
-/// Compares two files of results; ends with 1 if something is broken or slower in the second, with 6 if something is
-/// unproven, and with 70 if something is untested.
+/// Compares two files of results. Ends with 1 if a case is broken or slower in the second, with 6 if one is unproven,
+/// and with 70 if one is untested.
 pub fn compare(options: &CompareOptions) -> Result<(), CommandError> {
     let (before, after) = (ResultsFile::load(&options.before)?, ResultsFile::load(&options.after)?);
     output::probe(&options.report)?;
     report(Some(&before), &after, &options.report, None)
 }
 
-/// Shows the comparison and writes its files, each whatever becomes of the others. A verdict that fails decides the
-/// status, because it is what the command is run for; files that could not be written are told in any case.
+/// Shows the comparison and writes its files, even if some fail. A failing verdict decides the status, because it is
+/// the purpose of the command; write errors are always reported.
 fn report(
     before: Option<&ResultsFile>,
     after: &ResultsFile,

@@ -1,4 +1,4 @@
-//! A comparison as text, JSON, JUnit's XML and Markdown.
+//! Writes a comparison as text, JSON, JUnit XML and Markdown.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -22,7 +22,7 @@ const HEADING: [&str; 7] = ["KERNEL", "INSTANCE", "PIPELINE", "BEFORE", "NOW", "
 /// Characters of a kernel's name in a table.
 const NAME: usize = 44;
 
-/// Refuses files of reports that cannot be written, while there is nothing to be lost yet. None is left by this.
+/// Fails early if a report file cannot be written. Leaves no file behind.
 pub fn probe(options: &ReportOptions) -> Result<(), CommandError> {
     let json = options.json.as_deref().filter(|path| !is_standard_output(path));
     let paths = [json, options.junit.as_deref(), options.markdown.as_deref()];
@@ -31,7 +31,7 @@ pub fn probe(options: &ReportOptions) -> Result<(), CommandError> {
 
 fn try_to_open(path: &Path) -> std::io::Result<()> {
     match std::fs::metadata(path) {
-        // A pipe is opened when there is something to be written.
+        // Pipes are opened when the report is written.
         Ok(metadata) if !metadata.is_file() && !metadata.is_dir() => Ok(()),
         Ok(_) => File::options().append(true).open(path).map(drop),
         Err(_) => {
@@ -45,7 +45,7 @@ pub fn is_standard_output(path: &Path) -> bool {
     path.as_os_str() == "-"
 }
 
-/// Writes every file that was asked for; what went wrong with each.
+/// Writes all requested files, and returns the errors.
 pub fn write(
     options: &ReportOptions,
     before: Option<&ResultsFile>,
@@ -128,8 +128,11 @@ fn junit(compared: &[Compared]) -> Report {
                     _ => NonSuccessKind::Failure,
                 };
                 let mut status = TestCaseStatus::non_success(kind);
-                let why =
-                    if it.error.is_empty() { format!("it takes {} of the time", ratio(it)) } else { it.error.clone() };
+                let why = if it.error.is_empty() {
+                    format!("it takes {} times as long", ratio(it))
+                } else {
+                    it.error.clone()
+                };
                 status.set_type(verdict.name().to_lowercase()).set_message(why);
                 status
             }
@@ -164,7 +167,7 @@ fn ratio(it: &Compared) -> String {
     it.ratio.map_or(String::new(), |ratio| format!("{:.3} ({:.3} to {:.3})", ratio.estimate, ratio.low, ratio.high))
 }
 
-/// How many of each verdict there are, and where they ran.
+/// The number of each verdict, and the device.
 fn summary(before: Option<&ResultsFile>, after: &ResultsFile, compared: &[Compared]) -> String {
     let all = [
         CaseVerdict::Verified,
@@ -198,7 +201,7 @@ fn summary(before: Option<&ResultsFile>, after: &ResultsFile, compared: &[Compar
     };
     let is_timed = |it: &Compared| matches!(it.verdict, CaseVerdict::Slower | CaseVerdict::Faster);
     let caution = if after.environment.device == CPU_DEVICE && compared.iter().any(is_timed) {
-        "; times of the CPU device depend on what else this machine does, and are not those of a GPU"
+        "; times of the CPU device depend on this machine's other load, and say nothing about a GPU"
     } else {
         ""
     };
@@ -243,7 +246,7 @@ mod tests {
     fn what_is_not_comparable_is_named_everywhere() {
         let (before, after) = (file("cupti", ""), file("events", ""));
         let compared = compare(Some(&before), &after, 0.05);
-        let reason = "timed by cupti before, and by events now";
+        let reason = "timed by cupti before, but by events now";
         let text = text(Some(&before), &after, &compared);
         assert!(text.contains(&format!("k(int*) 2 as recorded: {reason}\n1 not comparable on no device\n")), "{text}");
         let markdown = markdown(Some(&before), &after, &compared);

@@ -1,4 +1,4 @@
-//! Replays of recorded launches, each in several processes of `mneme-replay`.
+//! Replays recorded launches, each in several processes of `mneme-replay`.
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -17,16 +17,16 @@ use crate::siblings;
 use super::TestOptions;
 use super::stored::{CaseName, CaseResult, ResultsFile};
 
-/// The pipeline that stands for the application's own code.
+/// The pipeline that means the application's own code.
 const ORIGINAL: &str = "original";
 
-/// A launch to be replayed under a pipeline.
+/// A launch to replay under a pipeline.
 pub struct Case {
     name: CaseName,
     database: PathBuf,
 }
 
-/// Every launch of the recordings under every pipeline.
+/// All launches of the recordings, under all pipelines.
 pub fn find(recordings: &[PathBuf], pipelines: &[String]) -> Result<Vec<Case>, CommandError> {
     let as_recorded = [String::new()];
     let pipelines = if pipelines.is_empty() { &as_recorded } else { pipelines };
@@ -55,17 +55,17 @@ pub fn find(recordings: &[PathBuf], pipelines: &[String]) -> Result<Vec<Case>, C
                 }
             }
         }
-        // A suite that lacks a test is no suite.
+        // An incomplete suite is an error.
         selected.complete()?;
     }
     if cases.is_empty() {
-        return Err(CommandError::Usage("no recorded launch is there to be tested".into()));
+        return Err(CommandError::Usage("the recordings contain no launch to test".into()));
     }
     Ok(cases)
 }
 
-/// Replays them one after the other: they are timed. All cases have their first start before the second one of any, so
-/// that the starts of a case are spread over the time that the suite takes.
+/// Replays the cases one after the other, because they are timed. Each case has its first start before any has its
+/// second, so the starts of a case are spread over the suite's run.
 pub fn run(cases: &[Case], options: &TestOptions) -> Result<ResultsFile, CommandError> {
     let replayer = siblings::find(install::REPLAYER)?;
     let progress = if std::io::stderr().is_terminal() {
@@ -78,7 +78,7 @@ pub fn run(cases: &[Case], options: &TestOptions) -> Result<ResultsFile, Command
     for start in 0..options.starts {
         for (place, case) in cases.iter().enumerate() {
             on_interruption_say(&format!(
-                "mneme: interrupted after {} of {} replays; no result was saved, as mneme test saves them after the last replay",
+                "mneme: interrupted after {} of {} replays; results were not saved, because mneme test saves them after the last replay",
                 start as usize * cases.len() + place,
                 options.starts as usize * cases.len()
             ));
@@ -87,7 +87,7 @@ pub fn run(cases: &[Case], options: &TestOptions) -> Result<ResultsFile, Command
             if !is_over {
                 let result = replay::run(&mut case.command(&replayer, options))?;
                 if result.status == ReplayStatus::Verified && environment.device.is_empty() {
-                    // The code is another for each, and may be of another LLVM.
+                    // The code differs between cases, and different LLVMs may have compiled it.
                     environment = Environment { code: String::new(), ..result.environment.clone() };
                     environment.versions.retain(|name, _| !["llvm", "ir"].contains(&name.as_str()));
                 }
@@ -97,7 +97,7 @@ pub fn run(cases: &[Case], options: &TestOptions) -> Result<ResultsFile, Command
                         earlier.times.extend(found.times);
                         earlier.starts = start as usize + 1;
                     }
-                    // Once is enough to be wrong.
+                    // A single wrong result is enough.
                     Some(earlier) => *earlier = found,
                     None => results.push(found),
                 }

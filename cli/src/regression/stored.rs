@@ -1,4 +1,4 @@
-//! The file of results that `mneme test --save` writes.
+//! The results file of `mneme test --save`.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,17 +13,17 @@ use crate::error::CommandError;
 /// Version of the file's format.
 const FORMAT: u32 = 1;
 
-/// What came of replays.
+/// The results of replays.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ResultsFile {
     /// [`FORMAT`].
     pub format: u32,
-    /// Where the replays ran, as the first verified one says.
+    /// The environment of the first verified replay.
     pub environment: Environment,
     pub results: Vec<CaseResult>,
 }
 
-/// What came of one launch under one pipeline.
+/// The result of one launch under one pipeline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CaseResult {
     #[serde(flatten)]
@@ -31,19 +31,19 @@ pub struct CaseResult {
     pub status: ReplayStatus,
     /// Empty, or one sentence.
     pub error: String,
-    /// Times of the measured runs, ns; those of each start of the replayer follow those of the one before.
+    /// Times of the measured runs in ns, start after start.
     pub times: Vec<u64>,
-    /// Starts of the replayer that the times are shared out among; 1 in files of before there were several.
+    /// Number of the replayer's starts among the times; 1 in earlier files.
     #[serde(default = "one_start")]
     pub starts: usize,
-    /// What took the times: "events", "cupti" or "rocprofiler". Empty where nothing ran, and in files of before it was
-    /// kept, where the environment's timer is the one of all.
+    /// The timer: "events", "cupti" or "rocprofiler". Empty if the launch did not run; in earlier files also empty, and
+    /// the environment's timer applies.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub timer: String,
-    /// The whole version of the LLVM that compiled it. Empty where none did, and in files of before it was kept.
+    /// The full version of the LLVM that compiled the launch. Empty if none did, and in earlier files.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub llvm: String,
-    /// Registers of a thread; -1 where the device does not say.
+    /// Registers of a thread; -1 if the device does not report them.
     pub registers: i64,
 }
 
@@ -60,21 +60,21 @@ impl CaseResult {
     }
 }
 
-/// What identifies a launch under a pipeline wherever it is replayed.
+/// Identifies a launch under a pipeline, independent of the machine.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct CaseName {
-    /// Demangled.
+    /// Demangled name.
     pub kernel: String,
     /// In decimal.
     pub static_hash: String,
     /// Dynamic hash, in decimal.
     pub instance: String,
-    /// "" as recorded, "original" the application's own code.
+    /// "" for as recorded, "original" for the application's own code.
     pub passes: String,
 }
 
 impl CaseName {
-    /// The pipeline as it is shown.
+    /// The pipeline for people.
     pub fn pipeline(&self) -> &str {
         if self.passes.is_empty() { "as recorded" } else { &self.passes }
     }
@@ -87,7 +87,7 @@ impl fmt::Display for CaseName {
 }
 
 impl ResultsFile {
-    /// The versions of LLVM that compiled, with a comma between them; of a file of before they were kept, one of them.
+    /// The versions of LLVM that compiled, separated by commas. Earlier files have only one of them.
     pub fn compilers(&self) -> String {
         let each: BTreeSet<&str> =
             self.results.iter().map(|result| &*result.llvm).filter(|llvm| !llvm.is_empty()).collect();
@@ -107,12 +107,12 @@ impl ResultsFile {
         Self::parse(&text).map_err(|what| wrong(&what))
     }
 
-    /// What is wrong with a text that is no such file goes behind its name.
+    /// The error of a text that is not such a file, as a sentence whose subject is the file.
     fn parse(text: &[u8]) -> Result<Self, String> {
         let mut file: Self =
-            serde_json::from_slice(text).map_err(|error| format!("is no file of mneme test --save: {error}"))?;
+            serde_json::from_slice(text).map_err(|error| format!("is not a file of mneme test --save: {error}"))?;
         if file.format != FORMAT {
-            return Err(format!("is of format {}, and this program reads {FORMAT}", file.format));
+            return Err(format!("has format {}, but this program reads format {FORMAT}", file.format));
         }
         let mut known = BTreeSet::new();
         if let Some(twice) = file.results.iter().find(|result| !known.insert(&result.case)) {
@@ -124,7 +124,7 @@ impl ResultsFile {
         Ok(file)
     }
 
-    /// Refuses a path that results cannot be saved to, while there are none yet.
+    /// Fails early if results cannot be saved to a path.
     pub fn probe(path: &Path) -> Result<(), CommandError> {
         let failed = |source| CommandError::Io { path: path.into(), source };
         if path.is_dir() {

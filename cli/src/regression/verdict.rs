@@ -1,4 +1,4 @@
-//! The comparison of two sets of results: verified, faster, slower or broken, with confidence.
+//! Compares two sets of results with confidence: verified, faster, slower or broken.
 
 use std::collections::BTreeMap;
 
@@ -7,30 +7,30 @@ use serde::Serialize;
 
 use super::stored::{CaseName, CaseResult, ResultsFile};
 
-/// What became of a launch under a pipeline.
+/// The verdict on a launch under a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CaseVerdict {
-    /// It is right, and there is nothing to compare its time with.
+    /// It is right, without an earlier time to compare.
     Verified,
-    /// As fast as before, or it cannot be told that it is not.
+    /// It is as fast as before, as far as the times can show.
     Same,
     Faster,
     Slower,
-    /// It is right, and its times are of another clock than those of before, or of too few starts.
+    /// It is right, but its times come from another timer than the earlier ones, or from too few starts.
     NotComparable,
-    /// It is not right, or could not be built or run.
+    /// It is wrong, or could not be built or run.
     Broken,
-    /// Memory is as recorded, which shows too little to tell whether it is right.
+    /// Memory is as recorded, but that shows too little.
     Unproven,
-    /// Nothing is known of it: something of Mneme's is missing here, or broke.
+    /// A part of Mneme is missing or broke, so the result is unknown.
     Untested,
-    /// It was tested before and is not now.
+    /// It was tested before, but not now.
     Missing,
 }
 
 impl CaseVerdict {
-    /// Whether a test that has one fails.
+    /// Whether a test with this verdict fails.
     pub fn fails(self) -> bool {
         matches!(self, Self::Slower | Self::Broken | Self::Unproven | Self::Untested | Self::Missing)
     }
@@ -56,33 +56,33 @@ pub struct Compared {
     #[serde(flatten)]
     pub case: CaseName,
     pub verdict: CaseVerdict,
-    /// Empty, or one sentence: why it is broken, untested, missing or not comparable.
+    /// Why it is broken, untested, missing or not comparable, in one sentence; otherwise empty.
     pub error: String,
-    /// Median, ns, of what was right.
+    /// Median in ns of the right results.
     pub before: Option<f64>,
     pub after: Option<f64>,
-    /// Time after over time before, with bounds of at least 95 % confidence.
+    /// Time after divided by time before, with bounds of at least 95 % confidence.
     pub ratio: Option<Ratio>,
-    /// All that is known of each side, right or not.
+    /// The full result of each side.
     pub result_before: Option<CaseOutcome>,
     pub result: Option<CaseOutcome>,
 }
 
-/// What came of the replay of a case.
+/// The result of replaying a case.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CaseOutcome {
     pub status: ReplayStatus,
     /// Empty, or one sentence.
     pub error: String,
-    /// Times of the measured runs, ns, start by start.
+    /// Times of the measured runs in ns, start after start.
     pub times: Vec<u64>,
     /// Starts of the replayer.
     pub starts: usize,
-    /// What took them; empty where nothing ran.
+    /// The timer; empty if the launch did not run.
     pub timer: String,
-    /// The LLVM that compiled it; empty where that is none, or not known.
+    /// The LLVM that compiled the launch; empty if none did, or if unknown.
     pub llvm: String,
-    /// Registers of a thread; -1 where the device does not say.
+    /// Registers of a thread; -1 if the device does not report them.
     pub registers: i64,
 }
 
@@ -100,7 +100,7 @@ pub struct Ratio {
     pub high: f64,
 }
 
-/// Compares results with those of before; times that differ by a smaller fraction than `threshold` are the same.
+/// Compares results with earlier ones. Times that differ by less than the share `threshold` are the same.
 pub fn compare(before: Option<&ResultsFile>, after: &ResultsFile, threshold: f64) -> Vec<Compared> {
     let earlier: BTreeMap<&CaseName, &CaseResult> =
         before.iter().flat_map(|file| &file.results).map(|result| (&result.case, result)).collect();
@@ -112,8 +112,8 @@ pub fn compare(before: Option<&ResultsFile>, after: &ResultsFile, threshold: f64
         case: result.case.clone(),
         verdict: CaseVerdict::Missing,
         error: match result.status {
-            ReplayStatus::InternalError => "it was to be tested before, and is not any more".into(),
-            _ => "it was tested before, and is not any more".into(),
+            ReplayStatus::InternalError => "it was among the tests before, but is not any more".into(),
+            _ => "it was tested before, but is not any more".into(),
         },
         before: median(&result.times),
         after: None,
@@ -125,10 +125,10 @@ pub fn compare(before: Option<&ResultsFile>, after: &ResultsFile, threshold: f64
 }
 
 fn one(before: Option<&CaseResult>, after: &CaseResult, threshold: f64) -> Compared {
-    // Times of what was wrong say nothing.
+    // Times of wrong results are meaningless.
     let right_before = before.filter(|result| result.status == ReplayStatus::Verified);
     let is_right = after.status == ReplayStatus::Verified;
-    // Two clocks differ by what each counts around a kernel, whatever the kernel does.
+    // Timers differ in what they count around a kernel.
     let clocks = right_before.filter(|before| is_right && before.timer != after.timer);
     let ratio = right_before.filter(|_| is_right && clocks.is_none()).and_then(|it| ratio(it, after));
     let verdict = match (is_right, right_before.is_some(), ratio) {
@@ -142,12 +142,14 @@ fn one(before: Option<&CaseResult>, after: &CaseResult, threshold: f64) -> Compa
         (true, true, Some(_)) => CaseVerdict::Same,
     };
     let error = match (after.error.as_str(), clocks) {
-        ("", Some(before)) => format!("timed by {} before, and by {} now", clock(&before.timer), clock(&after.timer)),
+        ("", Some(before)) => format!("timed by {} before, but by {} now", clock(&before.timer), clock(&after.timer)),
         ("", None) if !is_right => after.status.name().into(),
         ("", None) if verdict == CaseVerdict::NotComparable => {
             let starts = |result: &CaseResult| result.by_start().count();
             let (before, now) = (right_before.map_or(0, starts), starts(after));
-            format!("timed in {before} starts before and {now} now; it takes {MIN_STARTS} of each to compare times")
+            format!(
+                "timed in {before} starts before and {now} now; to compare times, test with at least {MIN_STARTS} starts each"
+            )
         }
         (error, _) => error.to_owned(),
     };
@@ -165,12 +167,12 @@ fn one(before: Option<&CaseResult>, after: &CaseResult, threshold: f64) -> Compa
 }
 
 fn clock(timer: &str) -> &str {
-    if timer.is_empty() { "what is not known" } else { timer }
+    if timer.is_empty() { "an unknown timer" } else { timer }
 }
 
-/// The quotient of two medians. Runs of one start have much in common (where its memory lies, what the machine does
-/// just then), so the bounds are those of the starts, each of which counts by its median. They are the quotient's
-/// extremes, so that the confidence is higher than that of each side.
+/// The ratio of two medians, with bounds. Runs of one start have much in common (memory addresses, the machine's
+/// state), so each start counts once, by its median. The bounds are the extremes of the ratio, so their confidence is
+/// higher than that of each side.
 fn ratio(before: &CaseResult, after: &CaseResult) -> Option<Ratio> {
     let medians = |result: &CaseResult| result.by_start().filter_map(median).collect::<Vec<f64>>();
     let ((low, high), (old_low, old_high)) = (bounds(&medians(after))?, bounds(&medians(before))?);
@@ -188,14 +190,12 @@ pub fn median(times: &[u64]) -> Option<f64> {
     })
 }
 
-/// Fewer starts of two equal programs come out in two groups, one slower than the other, more often than one time in
-/// 20.
+/// With fewer starts, two equal programs come out as one slower than the other more often than one time in 20.
 const MIN_STARTS: usize = 4;
 
-/// The order statistics between which the median of the distribution lies with at least 97.5 % confidence, whatever the
-/// distribution. Fewer than 7 samples have no such bounds, but their extremes serve: that all samples of one side are
-/// slower than all of another happens by chance in 2.9 % of cases with 4 of each, and 0.8 % with 5. `None` of fewer
-/// than [`MIN_STARTS`].
+/// The order statistics that contain the median of any distribution with at least 97.5 % confidence. For fewer than 7
+/// samples there are none, so the extremes serve: that all samples of one side are slower than all of the other happens
+/// by chance in 2.9 % of cases with 4 of each, and 0.8 % with 5. `None` for fewer than [`MIN_STARTS`].
 fn bounds(samples: &[f64]) -> Option<(f64, f64)> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -203,7 +203,7 @@ fn bounds(samples: &[f64]) -> Option<(f64, f64)> {
     if count < MIN_STARTS {
         return None;
     }
-    // Of `count` tosses of a coin fewer than `rank` are heads with this probability.
+    // The probability that fewer than `rank` of `count` coin tosses are heads.
     let mut probability = 0.5f64.powi(i32::try_from(count).ok()?);
     let (mut below, mut rank) = (0.0, 0);
     while below + probability <= 0.0125 && rank < count / 2 {
@@ -273,7 +273,7 @@ mod tests {
             let times: Vec<u64> = starts.iter().flat_map(|start| (0..11).map(move |run| start + run)).collect();
             [CaseResult { starts: starts.len(), ..result("", ReplayStatus::Verified, &times) }]
         };
-        // Each start is 1000 or 2000, whatever is tested.
+        // Each start takes 1000 or 2000, with either program.
         let (before, after) = (of(&[1000, 1000, 2000, 1000, 1000]), of(&[2000, 2000, 2000, 1000, 2000]));
         assert_eq!(verdicts(&before, &after, 0.05), [CaseVerdict::Same]);
         assert_eq!(verdicts(&before, &of(&[2200, 2200, 2300, 2200, 2300]), 0.05), [CaseVerdict::Slower]);
@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(verdicts(&of(1000), &of(1100), 0.05), [CaseVerdict::Slower]);
         assert_eq!(verdicts(&of(1000), &of(900), 0.05), [CaseVerdict::Faster]);
         assert_eq!(verdicts(&of(1000), &of(1100), 0.2), [CaseVerdict::Same]);
-        // Times that scatter as widely as they differ tell nothing, and few are not compared.
+        // Times that scatter as widely as they differ are the same, and few are not compared.
         let wide: Vec<u64> = (0..11).map(|index| 500 + 120 * (index * 4 % 11)).collect();
         assert_eq!(verdicts(&of(1000), &[result("", ReplayStatus::Verified, &wide)], 0.05), [CaseVerdict::Same]);
         assert_eq!(verdicts(&of(1000), &[result("", ReplayStatus::Verified, &[2000; 7])], 0.05), [CaseVerdict::Slower]);
@@ -323,24 +323,24 @@ mod tests {
         };
         let compared = of("cupti", "events", ReplayStatus::Verified);
         assert_eq!((compared.verdict, compared.ratio), (CaseVerdict::NotComparable, None));
-        assert_eq!(compared.error, "timed by cupti before, and by events now");
+        assert_eq!(compared.error, "timed by cupti before, but by events now");
         assert!(!compared.verdict.fails());
         assert_eq!(
             of("", "events", ReplayStatus::Verified).error,
-            "timed by what is not known before, and by events now"
+            "timed by an unknown timer before, but by events now"
         );
-        // What is wrong is wrong by any clock.
+        // A wrong result is broken with any timer.
         assert_eq!(of("cupti", "events", ReplayStatus::FailedVerification).verdict, CaseVerdict::Broken);
         assert_eq!(of("cupti", "", ReplayStatus::CompileError).error, "compile_error");
         assert_eq!(of("cupti", "cupti", ReplayStatus::Verified).verdict, CaseVerdict::Same);
     }
 
-    /// The share of samples whose bounds hold the median of what they are drawn from.
+    /// Asserts the share of samples whose bounds contain the true median.
     #[test]
     fn bounds_hold_the_median_as_often_as_they_say() {
         let mut state = 1u64;
         let mut random = || {
-            // A linear congruential generator of Knuth's.
+            // Knuth's linear congruential generator.
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             state >> 33
         };

@@ -1,10 +1,10 @@
-//! The CMake file with the options that compile kernels as they were tuned.
+//! Writes the CMake file with the options that compile kernels as they were tuned.
 
 use mneme_core::configuration::Configuration;
 
 use super::{TunedKernel, TunedLaunch, provenance};
 
-const HEAD: &str = "# Options that compile kernels as mneme tune has found them, written by mneme export --cmake.
+const HEAD: &str = "# Compiler options of the configurations that mneme tune found, written by mneme export --cmake.
 #
 #     include(tuned.cmake)
 #     set_source_files_properties(kernels.cu PROPERTIES COMPILE_OPTIONS \"${MNEME_TUNED_KERNEL_CLANG}\")
@@ -30,19 +30,19 @@ fn entry(name: &str, launch: &TunedLaunch) -> String {
     let mut text =
         format!("\n# {}, {}: {}\n", line(&launch.kernel), line(&launch.architecture), line(&provenance(launch)));
     for what in without {
-        text += &format!("# No option stands for {}: mneme apply and Proteus compile with it.\n", line(&what));
+        text += &format!("# Compilers have no option for {}; mneme apply and Proteus support it.\n", line(&what));
     }
     let list = |words: Vec<String>| words.iter().map(|word| format!(" {}", quoted(word))).collect::<String>();
     text += &format!("set({name}_CLANG{})\nset({name}_NVCC{})\n", list(clang), list(nvcc));
     text
 }
 
-/// What a configuration is in the words of compilers.
+/// A configuration as compiler options.
 #[derive(Default)]
 struct CompilerOptions {
     clang: Vec<String>,
     nvcc: Vec<String>,
-    /// What has no option.
+    /// Settings without an option.
     without: Vec<String>,
 }
 
@@ -86,7 +86,7 @@ fn options(tuned: &Configuration) -> CompilerOptions {
     options
 }
 
-/// An argument of a CMake command.
+/// Quotes an argument of a CMake command.
 fn quoted(word: &str) -> String {
     let is_plain = !word.is_empty() && word.chars().all(|it| it.is_ascii_alphanumeric() || "-_=.,+/:".contains(it));
     if is_plain {
@@ -135,7 +135,7 @@ mod tests {
             "dimensions that are",
             "LLVM's options in nvcc",
         ] {
-            assert!(text.contains(&format!("# No option stands for {what}")), "{what}: {text}");
+            assert!(text.contains(&format!("# Compilers have no option for {what}")), "{what}: {text}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! The C++ header with launch dimensions and launch bounds.
+//! Writes the C++ header with launch dimensions and launch bounds.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use mneme_core::launch::Dim3;
 
 use super::{TunedKernel, TunedLaunch, provenance};
 
-/// The text before the kernels. It is C++11, so that every compiler of device code takes it.
-const HEAD: &str = "// Launches that mneme tune has found, written by mneme export --header.
+/// The text before the kernels. It is C++11, which every compiler of device code accepts.
+const HEAD: &str = "// Launch dimensions that mneme tune found, written by mneme export --header.
 //
 // #include it where kernels are launched:
 //
@@ -22,14 +22,14 @@ const HEAD: &str = "// Launches that mneme tune has found, written by mneme expo
 
 namespace mneme_tuned {
 
-// A launch, and the dimensions that were found for it.
+// A recorded launch with its tuned dimensions.
 struct Launch {
-    int capability; // 90 for sm_90; 0 for a device that is none of NVIDIA's
+    int capability; // 90 for sm_90; 0 if the device is not NVIDIA's
     unsigned recorded_grid[3], recorded_block[3], recorded_shared;
     unsigned grid[3], block[3], shared; // shared: dynamic shared memory, bytes
 };
 
-// The entry for a device and the dimensions of a launch; null where there is none. Dim3 is dim3, or has its members.
+// The entry for a device and a launch's dimensions; null if there is none. Dim3 is dim3, or a type with its members.
 template <std::size_t N, class Dim3>
 inline const Launch *find(const Launch (&launches)[N], int capability, const Dim3 &grid, const Dim3 &block) {
     for (std::size_t i = 0; i < N; ++i) {
@@ -71,12 +71,12 @@ pub fn text(kernels: &[TunedKernel]) -> String {
     text + "\n#endif\n"
 }
 
-/// One line, which no backslash at its end goes on with.
+/// A single line, without a backslash that would continue it.
 fn comment(text: &str) -> String {
     text.chars().map(|it| if it.is_control() || it == '\\' { ' ' } else { it }).collect()
 }
 
-/// 90 for sm_90; 0 for a device that is none of NVIDIA's.
+/// 90 for sm_90; 0 if the device is not NVIDIA's.
 pub fn capability(architecture: &str) -> u32 {
     let digits = architecture.strip_prefix("sm_").unwrap_or_default();
     digits.trim_end_matches(|it: char| it.is_ascii_lowercase()).parse().unwrap_or(0)
@@ -86,7 +86,7 @@ fn dimensions(of: Dim3) -> String {
     format!("{{{}, {}, {}}}", of.x, of.y, of.z)
 }
 
-/// A macro for the kernel's definition: launch bounds that hold for all its launches on a GPU.
+/// A macro for the kernel's definition, with launch bounds that hold for all its launches on a GPU.
 fn bounds(kernel: &TunedKernel) -> String {
     let mut by_capability = BTreeMap::<u32, Vec<&TunedLaunch>>::new();
     for launch in &kernel.launches {
@@ -95,7 +95,7 @@ fn bounds(kernel: &TunedKernel) -> String {
     let name = format!("MNEME_TUNED_BOUNDS_{}", kernel.identifier);
     let mut branches = String::new();
     for (capability, launches) in by_capability.into_iter().filter(|(capability, _)| *capability > 0) {
-        // A launch without bounds wants none on the kernel.
+        // If one launch has no bounds, the kernel gets none.
         let Some(all) = launches.iter().map(|launch| bounds_of(launch)).collect::<Option<Vec<_>>>() else { continue };
         let threads = all.iter().map(|(threads, _)| *threads).max().unwrap_or(0);
         let blocks = all.iter().map(|(_, blocks)| *blocks).min().unwrap_or(0);
@@ -113,7 +113,7 @@ fn bounds(kernel: &TunedKernel) -> String {
     }
 }
 
-/// Threads of a block at most, and blocks on a multiprocessor at least, that the winner was compiled for.
+/// The launch bounds of a winner: maximum threads of a block, and minimum blocks per multiprocessor.
 fn bounds_of(launch: &TunedLaunch) -> Option<(u64, u32)> {
     let tuned = &launch.configuration;
     let threads = tuned.max_threads.filter(|threads| *threads > 0).map_or(tuned.block.count(), u64::from);

@@ -1,4 +1,4 @@
-//! The exports `mneme export --header`, `--cmake` and `--wisdom`: winners for the program's own source.
+//! The exports `mneme export --header`, `--cmake` and `--wisdom`: winners for the program's source.
 
 mod cmake;
 mod header;
@@ -29,24 +29,24 @@ pub struct SourceFiles {
     wisdom: Option<PathBuf>,
 }
 
-/// A winner, with the launch that it was found for.
+/// A winner with its recorded launch.
 struct TunedLaunch {
-    /// Demangled.
+    /// Demangled name.
     kernel: String,
     static_hash: u64,
-    /// As the driver names it, e.g. "NVIDIA H200".
+    /// The driver's name, such as "NVIDIA H200".
     device: String,
     /// `sm_90`, `gfx90a`, `cpu`.
     architecture: String,
     recorded: LaunchDimensions,
     configuration: Configuration,
-    /// ns, where the session measured them.
+    /// ns, if the session measured times.
     before: Option<f64>,
     after: Option<f64>,
     source: PathBuf,
 }
 
-/// Writes the files that are named, from results folders. `recordings` is where the recordings are now.
+/// Writes the named files from results folders. `recordings` is the recordings' current place.
 pub fn run(folders: &[PathBuf], recordings: Option<&Path>, to: &SourceFiles) -> Result<(), CommandError> {
     let mut launches = Vec::new();
     for folder in folders {
@@ -73,7 +73,7 @@ pub fn run(folders: &[PathBuf], recordings: Option<&Path>, to: &SourceFiles) -> 
         }
     }
     if launches.is_empty() {
-        return Err(CommandError::Usage("the results hold no winner, so that there is nothing to write".into()));
+        return Err(CommandError::Usage("the results contain no winner to export".into()));
     }
     let kernels = grouped(launches);
     for (path, text) in [(&to.header, header::text as fn(&[TunedKernel]) -> String), (&to.cmake, cmake::text)] {
@@ -89,14 +89,14 @@ fn write(path: &Path, text: &str) -> Result<(), CommandError> {
         .map_err(|source| CommandError::Io { path: path.into(), source })
 }
 
-/// Nothing is written where one of the files is there already: Kernel Launcher's own tuner keeps its results in them.
+/// Writes nothing if one of the files exists, because Kernel Launcher's own tuner keeps its results in them.
 fn write_wisdom(kernels: &[TunedKernel], folder: &Path) -> Result<(), CommandError> {
     let found = wisdom::files(kernels);
     if found.is_empty() {
-        return Err(CommandError::Usage("no winner has a time, which a wisdom file needs".into()));
+        return Err(CommandError::Usage("no winner has a time, which wisdom files require".into()));
     }
     if let Some(path) = found.iter().map(|file| folder.join(&file.name)).find(|path| path.exists()) {
-        return Err(CommandError::Usage(format!("{} is there already; name another folder", path.display())));
+        return Err(CommandError::Usage(format!("{} exists; name another folder", path.display())));
     }
     std::fs::create_dir_all(folder).map_err(|source| CommandError::Io { path: folder.into(), source })?;
     for file in found {
@@ -111,16 +111,16 @@ fn counted(kernels: &[TunedKernel]) -> String {
     plural(kernels.iter().map(|kernel| kernel.launches.len()).sum(), "launch")
 }
 
-/// What a session says beside its winners.
+/// Further information on a session.
 struct Session {
-    /// The name of the device that it ran on.
+    /// The name of its device.
     device: Option<String>,
     /// Whether its metric is a time.
     is_time: bool,
 }
 
 impl Session {
-    /// Of files that winners were read from, so that one which cannot be read says nothing more.
+    /// Reads files from which winners were already read. Missing information is left out.
     fn read(folder: &Path) -> Self {
         let json = |name: &str| -> Value {
             std::fs::read(folder.join(name))
@@ -144,14 +144,14 @@ fn plural(count: usize, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}{ending}") }
 }
 
-/// A kernel under a name that no other one has.
+/// A kernel with a unique name.
 struct TunedKernel {
     /// A C++ identifier.
     identifier: String,
     launches: Vec<TunedLaunch>,
 }
 
-/// In the order in which kernels come first.
+/// Groups launches by kernel, in the order of first occurrence.
 fn grouped(launches: Vec<TunedLaunch>) -> Vec<TunedKernel> {
     let mut kernels = Vec::<TunedKernel>::new();
     for launch in launches {
@@ -165,7 +165,7 @@ fn grouped(launches: Vec<TunedLaunch>) -> Vec<TunedKernel> {
         }
         kernels.push(TunedKernel { identifier: identifier(&launch.kernel), launches: vec![launch] });
     }
-    // Of kernels of one name none has it: the order of the results would say which, and swap them one day.
+    // If kernels share a name, none of them keeps it. Otherwise the order of results would decide, and could swap them.
     rename_namesakes(&mut kernels, |launch| spelled_out(&launch.kernel));
     rename_namesakes(&mut kernels, |launch| format!("{}_{}", spelled_out(&launch.kernel), launch.static_hash));
     kernels
@@ -191,7 +191,7 @@ fn spelled_out(demangled: &str) -> String {
     identifier(&words.join("_"))
 }
 
-/// The last part of a function's name without its template arguments, as an identifier.
+/// The last part of a function's name without template arguments, as an identifier.
 fn identifier(demangled: &str) -> String {
     let name = qualified_name(demangled);
     let last = name.rsplit(':').next().unwrap_or_default();
@@ -203,7 +203,7 @@ fn identifier(demangled: &str) -> String {
     }
 }
 
-/// A function's name with its namespaces, without template arguments.
+/// A function's name with namespaces, without template arguments.
 fn qualified_name(demangled: &str) -> String {
     let (mut name, mut depth) = (String::new(), 0);
     for character in demangled.replace("(anonymous namespace)::", "").chars() {
@@ -218,7 +218,7 @@ fn qualified_name(demangled: &str) -> String {
     name.rsplit([' ', '*', '&']).next().unwrap_or_default().to_owned()
 }
 
-/// "238.8 us, before 321.6 us; from results/vecadd", as far as it is known.
+/// "238.8 us, before 321.6 us; from results/vecadd", as far as known.
 fn provenance(launch: &TunedLaunch) -> String {
     let microseconds = |ns: f64| format!("{:.1} us", ns / 1e3);
     let times = match (launch.before, launch.after) {

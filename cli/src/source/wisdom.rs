@@ -1,8 +1,8 @@
-//! Kernel Launcher's wisdom files: the blocks of winners, by GPU and problem size.
+//! Writes Kernel Launcher's wisdom files: the blocks of winners, by GPU and problem size.
 //!
-//! The format is version 1.0 of what `src/wisdom.cpp` of KernelTuner/kernel_launcher reads: a file for each kernel, of
-//! lines of JSON. The first names the kernel and its tunable parameters, each other one is a configuration of them. The
-//! format says nothing of units; Kernel Tuner's times are in ms.
+//! The format is version 1.0, as read by `src/wisdom.cpp` of KernelTuner/kernel_launcher: a file of JSON lines for each
+//! kernel. The first line names the kernel and its tunable parameters, and each other line is a configuration. The
+//! format does not define units; Kernel Tuner's times are in ms.
 
 use std::collections::BTreeMap;
 
@@ -13,21 +13,21 @@ use super::header::capability;
 use super::{TunedKernel, TunedLaunch, provenance, qualified_name};
 
 const VERSION: &str = "1.0";
-/// The name of what is minimised, and of its member in each configuration.
+/// The name of the objective, and of its member in each configuration.
 const OBJECTIVE: &str = "time";
 const NS_PER_MS: f64 = 1e6;
-/// The parameters that stand for a block, as Kernel Tuner names them by default.
+/// Kernel Tuner's default names for the block's parameters.
 const PARAMETERS: [&str; 3] = ["block_size_x", "block_size_y", "block_size_z"];
 
-/// What is written for one kernel.
+/// The file for one kernel.
 pub struct WisdomFile {
     pub name: String,
     pub text: String,
-    /// Launches without a time are left out: a configuration cannot be read without its objective.
+    /// Number of launches. Those without a time are left out, because a configuration needs its objective.
     pub launches: usize,
 }
 
-/// The files for kernels, those of one name together: Kernel Launcher knows kernels by their names.
+/// The files for kernels. Kernels with the same name share one, because Kernel Launcher identifies kernels by name.
 pub fn files(kernels: &[TunedKernel]) -> Vec<WisdomFile> {
     let mut by_key = BTreeMap::<String, Vec<(&TunedLaunch, f64)>>::new();
     for launch in kernels.iter().flat_map(|kernel| &kernel.launches) {
@@ -65,7 +65,7 @@ fn file(key: &str, launches: &[(&TunedLaunch, f64)]) -> WisdomFile {
     WisdomFile { name: format!("{}.wisdom", file_stem(key)), text, launches: launches.len() }
 }
 
-/// Where Kernel Launcher looks for a kernel.
+/// The file name in which Kernel Launcher looks for a kernel.
 fn file_stem(key: &str) -> String {
     key.chars().map(|it| if it.is_ascii_alphanumeric() || "_-.".contains(it) { it } else { '_' }).collect()
 }
@@ -74,12 +74,12 @@ fn by_axis(of: Dim3) -> [u32; 3] {
     [of.x, of.y, of.z]
 }
 
-/// x, and the others up to the last one that is not 1.
+/// The number of used axes: x, and the others up to the last one that is not 1.
 fn used_axes(block: Dim3) -> usize {
     by_axis(block).iter().rposition(|size| *size > 1).map_or(1, |last| last + 1)
 }
 
-/// The recorded launch's threads along each axis, in the 32 bits that problem sizes have.
+/// The recorded launch's threads along each axis, as 32-bit problem sizes.
 fn threads(grid: Dim3, block: Dim3) -> [u32; 3] {
     let (grid, block) = (by_axis(grid), by_axis(block));
     std::array::from_fn(|axis| grid[axis].saturating_mul(block[axis]))
@@ -103,7 +103,7 @@ mod tests {
         Configuration::recorded(Dim3::new(80, 1, 1), block, 0)
     }
 
-    /// The members that Kernel Launcher asks for, with the types that it takes.
+    /// Asserts the members and types that Kernel Launcher requires.
     #[test]
     fn a_launch_is_a_line_that_kernel_launcher_reads() {
         let files = files(&grouped(vec![

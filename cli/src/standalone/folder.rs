@@ -1,4 +1,4 @@
-//! A folder that is there with all of its files, or not at all.
+//! Creates a folder with all of its files, or not at all.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +8,8 @@ use tempfile::{Builder, TempDir};
 
 use crate::error::CommandError;
 
-/// A new or empty folder whose files are written elsewhere on its file system first; dropping it removes them.
+/// A new or empty folder. Its files are first written to a temporary folder on the same file system; dropping it
+/// removes them.
 pub struct NewFolder {
     path: PathBuf,
     is_there: bool,
@@ -16,20 +17,19 @@ pub struct NewFolder {
 }
 
 impl NewFolder {
-    /// Writes nothing to the folder itself yet.
+    /// Prepares a folder without writing to it.
     ///
-    /// # Errors
-    /// It has files, or something else has its name; it, or the folder that it is to be in, cannot be written to.
+    /// # Errors It has files, its name is taken, or it or its parent cannot be written to.
     pub fn create(path: &Path) -> Result<Self, CommandError> {
         let refused = |what: &str| Err(CommandError::Usage(format!("{} {what}; name a new folder", path.display())));
         let is_there = path.exists();
         if is_there && !path.is_dir() {
-            return refused("is no folder");
+            return refused("is not a folder");
         }
         if is_there && written(path, std::fs::read_dir(path))?.next().is_some() {
             return refused("is not empty");
         }
-        // The folders between are made in the end.
+        // Missing parents are created at the end.
         let around = path.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("."));
         let mut builder = Builder::new();
         builder.prefix(".mneme-export.").suffix(".tmp").permissions(Permissions::from_mode(0o777));
@@ -37,18 +37,18 @@ impl NewFolder {
         Ok(Self { path: path.into(), is_there, temporary })
     }
 
-    /// Where a file is to be written.
+    /// The path for writing a file.
     pub fn file(&self, name: &str) -> PathBuf {
         self.temporary.path().join(name)
     }
 
-    /// Gives the files their place.
+    /// Moves the files to their place.
     pub fn publish(self) -> Result<(), CommandError> {
         let from = self.temporary.path();
         if !self.is_there {
             let above = self.path.parent().filter(|above| !above.as_os_str().is_empty());
             above.map_or(Ok(()), |above| written(above, std::fs::create_dir_all(above)))?;
-            // What is dropped then is not there any more.
+            // Dropping the temporary folder then does nothing, because it was renamed.
             return written(&self.path, std::fs::rename(from, &self.path));
         }
         for entry in written(from, std::fs::read_dir(from))? {

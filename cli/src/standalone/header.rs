@@ -1,4 +1,4 @@
-//! The header `launch.h` of an exported launch: dimensions, arguments, and what is where in memory.
+//! Writes the header `launch.h` of an exported launch: dimensions, arguments, and the layout of memory.
 
 use std::fmt::{self, Write};
 
@@ -17,7 +17,7 @@ pub fn of(
     code: &str,
 ) -> String {
     let mut text = String::new();
-    write(&mut text, kernel, (id, instance), prologue, memory, code).expect("text grows as it is needed");
+    write(&mut text, kernel, (id, instance), prologue, memory, code).expect("a string can always grow");
     text
 }
 
@@ -32,20 +32,20 @@ fn write(
     let (attributes, arguments) = (&instance.ours.attributes, prologue.parameter_buffer());
     let limits = [attributes.limits.stack, attributes.limits.printf_fifo, attributes.limits.malloc_heap];
     let [stack, printf, heap] = limits.map(|limit| limit.unwrap_or(0));
-    let recorded = if kernel.ours.device.is_empty() { "a device that is not named" } else { &kernel.ours.device };
+    let recorded = if kernel.ours.device.is_empty() { "an unknown device" } else { &kernel.ours.device };
     writeln!(text, "/* Launch {id} of a kernel, recorded on {}. */", comment(recorded))?;
     writeln!(text, "#define NAME {}", quoted(&kernel.demangled_name.replace('%', "%%")))?;
     writeln!(text, "#define KERNEL {}", quoted(&kernel.kernel_name))?;
     writeln!(text, "#define CODE {}", quoted(code))?;
     writeln!(text, "#define GRID {}", dimensions(instance.grid_dims))?;
     writeln!(text, "#define BLOCK {}", dimensions(instance.block_dims))?;
-    writeln!(text, "/* Of a thread block cluster; zeros where there is none. */")?;
+    writeln!(text, "/* Thread block cluster; zeros if unused. */")?;
     writeln!(text, "#define CLUSTER_SHAPE {}", attributes.cluster.map_or("0, 0, 0".into(), dimensions))?;
     writeln!(text, "#define IS_COOPERATIVE {}", u32::from(attributes.cooperative))?;
-    writeln!(text, "/* Dynamic shared memory, and the function's limit of it where the application has set one. */")?;
+    writeln!(text, "/* Dynamic shared memory, and the function's limit if the application has set one. */")?;
     writeln!(text, "#define SHARED_BYTES {}", instance.shared_mem)?;
     writeln!(text, "#define MAX_SHARED_BYTES {}", attributes.max_dynamic_shared.unwrap_or(0))?;
-    writeln!(text, "/* Bytes of stack, of the printf buffer and of the heap; 0 as they are. */")?;
+    writeln!(text, "/* Bytes of stack, printf buffer and heap; 0 for the defaults. */")?;
     writeln!(text, "#define LIMITS {stack}, {printf}, {heap}")?;
     writeln!(text, "#define ARGUMENT_BYTES {}\n", arguments.len())?;
     write!(text, "static const unsigned char ARGUMENTS[] = {{")?;
@@ -84,20 +84,20 @@ fn dimensions(dims: Dim3) -> String {
     format!("{}, {}, {}", dims.x, dims.y, dims.z)
 }
 
-/// As a C string; what a name should not have is written as an octal escape.
+/// A C string; unusual characters are written as octal escapes.
 fn quoted(name: &str) -> String {
     let mut text = String::from("\"");
     for byte in name.bytes() {
         match byte {
             b'"' | b'\\' | b'?' => text.extend(['\\', byte as char]),
             b' '..=b'~' => text.push(byte as char),
-            _ => write!(text, "\\{byte:03o}").expect("text grows as it is needed"),
+            _ => write!(text, "\\{byte:03o}").expect("a string can always grow"),
         }
     }
     text + "\""
 }
 
-/// What cannot end a comment.
+/// Removes characters that could end a comment.
 fn comment(text: &str) -> String {
     text.chars().map(|character| if matches!(character, '*' | '\n' | '\\') { ' ' } else { character }).collect()
 }

@@ -1,4 +1,4 @@
-//! The contents of recorded memory in one file, and which bytes of it are where.
+//! Writes recorded memory to one file, and keeps the layout.
 
 use std::io::Write;
 
@@ -9,31 +9,31 @@ use mneme_core::recording::store::Store;
 use super::pointers::{Pointer, VariablePointers};
 use crate::error::CommandError;
 
-/// Bytes of a region that the file holds.
+/// Bytes of a region in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryPiece {
-    /// Number of the region, in the order of [`regions`].
+    /// Index of the region, in the order of [`regions`].
     pub region: usize,
-    /// In the region, bytes.
+    /// Offset in the region, bytes.
     pub offset: u64,
     pub bytes: u64,
-    /// In the file, bytes.
+    /// Offset in the file, bytes.
     pub file: u64,
 }
 
-/// Bytes of a pointer.
+/// Size of a pointer, bytes.
 const WORD: usize = size_of::<u64>();
 
-/// What is where in the file.
+/// The layout of the file.
 #[derive(Debug, Default)]
 pub struct KeptMemory {
-    /// What is not zero before the launch.
+    /// The nonzero memory before the launch.
     pub before: Vec<MemoryPiece>,
-    /// What the launch has changed.
+    /// The memory that the launch changed.
     pub after: Vec<MemoryPiece>,
     /// Size of the file.
     pub bytes: u64,
-    /// What may be a pointer beside a variable.
+    /// A word that may be a pointer beside a variable.
     pub doubtful: Option<Pointer>,
 }
 
@@ -45,11 +45,10 @@ pub fn regions(state: &MemoryState) -> Vec<RecordedRegion<'_>> {
 }
 
 impl KeptMemory {
-    /// Writes both moments, every chunk checked against its identity.
+    /// Writes both moments, checking every chunk against its hash.
     ///
-    /// # Errors
-    /// Memory cannot be read or is damaged, the file cannot be written, or a variable cannot be elsewhere because
-    /// memory has a pointer to it.
+    /// # Errors Memory cannot be read or is damaged, the file cannot be written, or memory has a pointer to a variable,
+    /// which has another address in the program.
     pub fn write(
         moments: &Moments,
         store: &Store,
@@ -71,7 +70,7 @@ impl KeptMemory {
         Ok(memory)
     }
 
-    /// Adds the wanted chunks of a region; those that are neighbours are one piece.
+    /// Adds the wanted chunks of a region. Adjacent chunks become one piece.
     fn append(
         &mut self,
         file: &mut impl Write,
@@ -85,7 +84,7 @@ impl KeptMemory {
         let (mut bytes, mut end) = (Vec::new(), None);
         for index in (0..region.chunks.len()).filter(|index| wanted(*index)) {
             let (offset, length) = region.extent(index);
-            // A word lies in two chunks where the region is not aligned.
+            // In an unaligned region, a word can lie in two chunks.
             let kept = if end == Some(offset) { bytes.len().min(WORD - 1) } else { 0 };
             bytes.drain(..bytes.len() - kept);
             bytes.resize(kept + length as usize, 0);
@@ -96,8 +95,8 @@ impl KeptMemory {
                     let Pointer { at, variable, .. } = found;
                     let moment = if is_after { " after the launch" } else { "" };
                     return Err(CommandError::Usage(format!(
-                        "a pointer to the variable {variable} lies in memory at {at:#x}{moment}, and in a program of \
-                         its own the variable lies elsewhere"
+                        "memory at {at:#x}{moment} contains a pointer to the variable {variable}, but in the exported \
+                         program the variable has another address"
                     )));
                 }
                 self.doubtful.get_or_insert(found);

@@ -1,7 +1,7 @@
 //! The command `mneme export --standalone`, which writes a C program that runs one recorded launch.
 //!
-//! The program ([`PROGRAM`]) is the same for all kernels. What differs is in a header beside it ([`header`]), and the
-//! contents of memory in a file ([`memory`]). Inputs are verified, and the folder is there with all of it or not at all
+//! The program ([`PROGRAM`]) is the same for all kernels. A header beside it ([`header`]) describes the launch, and a
+//! file contains the memory ([`memory`]). Inputs are verified, and the folder is created completely or not at all
 //! ([`folder`]).
 
 mod folder;
@@ -38,22 +38,22 @@ struct Code {
 }
 
 impl Code {
-    /// Its name in the folder.
+    /// Its file name in the folder.
     fn file(&self) -> &'static str {
         if self.kind == CodeKind::Ptx { "kernel.ptx" } else { "kernel.cubin" }
     }
 }
 
-/// Writes the folder; `given_code` in place of the code that the application ran.
+/// Writes the folder, with `given_code` instead of the application's own code if given.
 pub fn run(selection: &Selection, output: &Path, given_code: Option<&Path>) -> Result<(), CommandError> {
     let kernel = &selection.single()?;
     if kernel.record.ours.processor().is_some() {
         return Err(CommandError::Usage(format!(
-            "{}: its code is for an AMD GPU, and the program that is written is for NVIDIA's driver",
+            "{}: its code is for an AMD GPU, but exported programs need NVIDIA's driver",
             kernel.path.display()
         )));
     }
-    // Its code is to be run.
+    // The program runs the recording's code, so strangers must not be able to change it.
     KernelRecord::load_trusted(&kernel.path)?;
     let (id, instance) = kernel.record.instance(&kernel.path, selection.record_id.as_deref())?;
     let moments = Moments::open(kernel.folder(), &kernel.record, instance)?;
@@ -65,7 +65,7 @@ pub fn run(selection: &Selection, output: &Path, given_code: Option<&Path>) -> R
     let name = &kernel.record.kernel_name;
     if let Some(reason) = immovable(&before.variables, &before.arguments, &code.bytes, code.kind, name) {
         return Err(CommandError::Usage(format!(
-            "{}: {reason}, which lies elsewhere in a program of its own",
+            "{}: {reason}, which has another address in an exported program",
             kernel.path.display()
         )));
     }
@@ -89,8 +89,8 @@ pub fn run(selection: &Selection, output: &Path, given_code: Option<&Path>) -> R
     folder.publish()?;
     if let Some(Pointer { at, variable, .. }) = &memory.doubtful {
         mneme_core::remark!(
-            "mneme: memory at {at:#x} may point beside the variable {variable}; if the kernel follows it, the program \
-             is wrong, as the variable lies elsewhere"
+            "mneme: memory at {at:#x} may contain a pointer near the variable {variable}; if the kernel uses it, the program \
+             is wrong, because the variable has another address"
         );
     }
     let path = output.display();
@@ -102,7 +102,7 @@ pub fn run(selection: &Selection, output: &Path, given_code: Option<&Path>) -> R
     ))
 }
 
-/// A path as a shell and its commands take it.
+/// Quotes a path for a shell.
 fn shell_word(path: &Path) -> String {
     let text = path.display().to_string();
     let text = if text.starts_with('-') { format!("./{text}") } else { text };
@@ -110,7 +110,7 @@ fn shell_word(path: &Path) -> String {
     if !text.is_empty() && text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
-/// What is read of a recording, which has this sum where one is known.
+/// Reads a file of a recording, and verifies its checksum if known.
 fn verified(path: &Path, sum: Option<u64>) -> Result<Vec<u8>, RecordingError> {
     let bytes = std::fs::read(path).map_err(RecordingError::io(path))?;
     if sum.is_none_or(|sum| sum == checksum(&bytes)) {
@@ -119,7 +119,7 @@ fn verified(path: &Path, sum: Option<u64>) -> Result<Vec<u8>, RecordingError> {
     Err(RecordingError::Damaged { path: path.into(), what: "its checksum does not match".into() })
 }
 
-/// The kernel's IR, its own unit first, each with the extension of its name.
+/// The kernel's IR modules, its own unit first, each with its file extension.
 fn modules(kernel: &KernelFile) -> Result<Vec<(&'static str, Vec<u8>)>, RecordingError> {
     let record = &kernel.record;
     let sums = record.ours.module_checksums.iter().copied().map(Some).chain(std::iter::repeat(None));
@@ -135,14 +135,16 @@ fn given(path: &Path) -> Result<Code, CommandError> {
     let kind = CodeKind::of(&path.to_string_lossy());
     if !matches!(kind, CodeKind::Cubin | CodeKind::Ptx) {
         let path = path.display();
-        return Err(CommandError::Usage(format!("{path} is neither machine code (.cubin) nor PTX (.ptx) by its name")));
+        return Err(CommandError::Usage(format!(
+            "{path} is neither machine code nor PTX by its name; name a .cubin or .ptx file"
+        )));
     }
     let bytes = std::fs::read(path).map_err(CommandError::unread(path))?;
     Ok(Code { bytes, kind })
 }
 
-/// The first form that is machine code or PTX; the PTX that was recorded if the application ran something else, as on the
-/// CPU device.
+/// The first form of code that is machine code or PTX. If the application ran something else, as on the CPU device, the
+/// recorded PTX.
 fn original(kernel: &KernelFile, instance: &InstanceRecord) -> Result<Code, CommandError> {
     for code in &instance.ours.original {
         let kind = CodeKind::of(&code.file);
@@ -157,8 +159,8 @@ fn original(kernel: &KernelFile, instance: &InstanceRecord) -> Result<Code, Comm
         return Ok(Code { bytes, kind: CodeKind::Ptx });
     }
     Err(CommandError::Usage(format!(
-        "{} holds neither machine code nor PTX, which a program of its own needs: it has IR alone, as recordings of the CPU \
-         device have; record on a GPU, or name code for one by --code",
+        "{} contains neither machine code nor PTX, which an exported program needs; recordings of the CPU device have only \
+         IR. Record on a GPU, or name code for one with --code",
         kernel.path.display()
     )))
 }

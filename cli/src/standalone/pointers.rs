@@ -1,28 +1,28 @@
-//! The search of recorded memory for pointers to variables of the code.
+//! Searches recorded memory for pointers to variables of the code.
 //!
-//! A variable is where the driver has put it; what points to where it was recorded would lead elsewhere.
+//! The driver places variables anew, so pointers to their recorded addresses would lead elsewhere.
 
 use std::ops::Range;
 
 use mneme_core::recording::leads::Leads;
 use mneme_core::recording::manifest::RecordedRegion;
 
-/// What addresses lead to variables. Tables of functions are not meant: they are where they were recorded.
+/// The address ranges that lead to variables. Tables of functions are left out, because they keep their addresses.
 pub struct VariablePointers {
     variables: Vec<(String, Range<u64>)>,
     leads: Leads,
-    /// Around all such addresses.
+    /// The range around all such addresses.
     bounds: Range<u64>,
 }
 
 /// A pointer in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pointer {
-    /// Where it is.
+    /// Its address.
     pub at: u64,
-    /// The variable that it leads to.
+    /// The variable to which it leads.
     pub variable: String,
-    /// It is an address in the variable, not one beside it, which may as well be a number.
+    /// Whether it points into the variable. A pointer beside it may as well be a number.
     pub is_inside: bool,
 }
 
@@ -41,8 +41,8 @@ impl VariablePointers {
         Self { variables, leads, bounds }
     }
 
-    /// The first pointer into a variable among bytes at an address, or else the first beside one. A pointer that is not
-    /// aligned is not seen: no instruction loads one.
+    /// The first pointer into a variable among bytes at an address, otherwise the first one beside a variable. Skips
+    /// unaligned words, because no instruction loads them as pointers.
     pub fn find(&self, address: u64, bytes: &[u8]) -> Option<Pointer> {
         if self.variables.is_empty() {
             return None;
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(find([7, 8, 0x7000_0000_001f]), Some((0x1010, true)));
         assert_eq!(find([0x7000_0000_000c, 0, 0]), Some((0x1000, false)));
         assert_eq!(find([0x7000_0000_000c, 0, 0x7000_0000_0010]), Some((0x1010, true)), "it is sure");
-        // A table of functions is where it was, and so is what lies far from variables.
+        // Tables of functions keep their addresses. The other words are far from variables.
         assert_eq!(find([0x7000_0000_0020, 0x6fff_0000_0000, u64::MAX]), None);
     }
 

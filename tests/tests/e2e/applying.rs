@@ -177,7 +177,7 @@ fn a_winner_is_launched_and_the_program_does_the_same() {
     // A kernel that nothing is tuned for is another one.
     let (outcome, kernel) = tuned.run(&of("vecadd"), &["1", "long"], "vecadd");
     assert!(kernel["applied"].is_null(), "{outcome}");
-    outcome.complains("is tuned, and was not launched");
+    outcome.complains("is tuned, but was not launched");
 }
 
 /// Kernels that cannot be recorded are launched beside.
@@ -337,7 +337,7 @@ fn variables_of_the_module_and_facts_are_refused_by_name() {
 
     let recording = Recording::of(app("vecadd"), &["1", "int"]);
     let tuned = Tuned::new().with("vecadd", &recording.single(), json!({"facts": true}), json!({}));
-    tuned.run(&of("vecadd"), &["1", "int"], "vecadd").0.complains("relies on facts that only its recording proves");
+    tuned.run(&of("vecadd"), &["1", "int"], "vecadd").0.complains("tune it without --facts");
 }
 
 #[test]
@@ -420,7 +420,7 @@ fn a_winner_is_used_when_it_has_verified_on_launches_of_the_run() {
     assert!(launches > 2 && replaced > 0 && replaced < launches, "{outcome}");
     assert!(reason(&kernel).contains("not verified yet"), "{outcome}");
 
-    let (outcome, kernel) = on_trial(&tuned, "1", "does not compute what the application's own code does");
+    let (outcome, kernel) = on_trial(&tuned, "1", "its results differ from those of the application's own code");
     assert_eq!(counts(&kernel)[1], 0, "{outcome}");
 
     tuned
@@ -467,7 +467,7 @@ fn without_a_place_for_temporary_files_the_program_runs_all_the_same() {
     let nowhere = [("MNEME_CACHE_DIR", OsStr::new("/proc/none"))];
     let (outcome, kernel) = tuned.run_in(&of("vecadd"), &["1", "int"], "vecadd", &nowhere);
     assert_eq!(counts(&kernel), [1, 1, 1], "{outcome}");
-    outcome.complains("what is compiled is not kept");
+    outcome.complains("compiled code is not kept");
     let manifest = tuned.apply().env("MNEME_CACHE_DIR", "/proc/none").arg("--manifest");
     let manifest = manifest.arg(tuned.folder.path().join("manifest.json")).exit_with(exit::BAD_USAGE);
     manifest.complains("name one with --cache-dir");
@@ -476,7 +476,7 @@ fn without_a_place_for_temporary_files_the_program_runs_all_the_same() {
         let run = tuned.apply().args(options).env("MNEME_CACHE_DIR", "/proc/none").env("TMPDIR", "/proc/none");
         let outcome = run.arg("--").arg(of("vecadd")).args(["1", "int"]).succeed();
         assert_eq!(outcome.stdout, plain.stdout, "{outcome}");
-        outcome.complains("nothing is made or verified beside the program");
+        outcome.complains("winners are neither compiled nor verified");
     }
 }
 

@@ -150,5 +150,5 @@ fn without_room_for_a_cache_nothing_of_others_is_touched() {
         return;
     }
     assert_eq!((outcome.status, outcome.stdout.as_str()), (0, "vecadd: ok (n=10000)\n"), "{outcome}");
-    outcome.complains("what is compiled is not kept");
+    outcome.complains("compiled code is not kept");
 }

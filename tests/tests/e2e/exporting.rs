@@ -166,7 +166,7 @@ fn what_cannot_be_exported_is_refused_by_name() {
     std::fs::write(folder.path().join("notes.txt"), "mine").unwrap();
     let text = folder.path().join("notes.txt");
     let refused = export(folder.path(), &instance).arg("--code").arg(&text).exit_with(exit::BAD_USAGE);
-    refused.complains("is neither machine code (.cubin) nor PTX (.ptx) by its name");
+    refused.complains("name a .cubin or .ptx file");
     let code = code("variables", folder.path());
     let refused = export(folder.path(), &instance).arg("--code").arg(&code).exit_with(exit::BAD_USAGE);
     refused.complains("is not empty; name a new folder");
@@ -247,14 +247,14 @@ fn pointers_to_variables_in_memory_are_refused_by_name() {
     for (kernel, moment) in [("followed", ""), ("located", " after the launch")] {
         let to = folder.path().join(kernel);
         let refused = export(&to, &instance(&recording, kernel)).arg("--code").arg(&code).exit_with(exit::BAD_USAGE);
-        refused.complains("a pointer to the variable scale lies in memory at 0x");
-        refused.complains(&format!("{moment}, and in a program of its own the variable lies elsewhere"));
+        refused.complains("contains a pointer to the variable scale");
+        refused.complains(&format!("{moment} contains a pointer to the variable"));
         assert!(!to.exists());
     }
     // An address beside a variable may be a number, as this one is.
     let to = folder.path().join("noted");
     let exported = export(&to, &instance(&recording, "noted")).arg("--code").arg(&code).succeed();
-    exported.complains("may point beside the variable scale");
+    exported.complains("may contain a pointer near the variable scale");
     assert!(built(&to).succeed().stdout.starts_with("noted(long long*, int*): verified, "));
 }
 

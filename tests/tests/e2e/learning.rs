@@ -81,10 +81,10 @@ fn document(path: &Path) -> Value {
 #[test]
 fn an_application_is_learnt_in_steps() {
     let learnt = Learnt::new("vecadd", &["1", "int"]);
-    learnt.learn().exit_with(exit::NO_INPUT).complains("has nothing yet; run mneme apply --learn");
+    learnt.learn().exit_with(exit::NO_INPUT).complains("is empty; run mneme apply --learn");
     learnt.apply().complains("the kernels are timed in this run, and recorded in the next one");
     assert!(learnt.path().join("profile.json").is_file());
-    learnt.learn().exit_with(exit::BAD_USAGE).complains("has the times of kernels alone");
+    learnt.learn().exit_with(exit::BAD_USAGE).complains("has only the times of kernels");
     learnt.apply().complains("1 kernel to be recorded in this run");
     learnt.apply().complains("1 kernel is not tuned yet; run mneme learn");
 
@@ -95,7 +95,10 @@ fn an_application_is_learnt_in_steps() {
     learnt.learn().succeed().complains("0 kernels tuned, 1 before");
     // Whether anything was found to be faster is a matter of chance here.
     let outcome = learnt.apply();
-    assert!(outcome.stderr.contains("vecadd<int>") || outcome.stderr.contains("nothing faster was found"), "{outcome}");
+    assert!(
+        outcome.stderr.contains("vecadd<int>") || outcome.stderr.contains("no faster configuration was found"),
+        "{outcome}"
+    );
 
     // What was confirmed is used, and nothing else is.
     let session = &sessions[0];
@@ -171,12 +174,12 @@ fn a_kernel_for_which_nothing_is_found_is_named_and_no_failure() {
     let outcome =
         learnt.learn().arg("--").args(QUICK).args(["--passes", "function(mneme-fault<unselectable>)"]).succeed();
     outcome.complains("keeps its own code: none of 2 configurations verified (2 could not be built)");
-    outcome.complains("1 kernel tuned, 0 before; nothing faster was found");
-    learnt.learn().succeed().complains("0 kernels tuned, 1 before; nothing faster was found");
+    outcome.complains("1 kernel tuned, 0 before; no faster configuration was found");
+    learnt.learn().succeed().complains("0 kernels tuned, 1 before; no faster configuration was found");
     let outcome = learnt.apply();
-    outcome.complains("nothing faster was found for what was learnt");
+    outcome.complains("no faster configuration was found for the kernels in");
     assert!(!outcome.stderr.contains("replaced"), "the recorder was in it: {outcome}");
     // One that asks for times has the recorder.
     let timed = learnt.start(&["--times"], &["1", "int"]).succeed();
-    timed.complains("nothing is replaced");
+    timed.complains("no launch was replaced");
 }

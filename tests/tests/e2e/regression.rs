@@ -49,7 +49,7 @@ fn results_are_compared_with_those_of_before() {
     let compared = compare("5").exit_with(1);
     let found: Vec<_> = verdicts(&compared.json()).into_iter().map(|(_, verdict)| verdict).collect();
     assert_eq!(found, ["slower", "faster", "verified", "verified", "missing"], "{compared}");
-    compared.complains("it was tested before, and is not any more");
+    compared.complains("it was tested before, but is not any more");
     let report = std::fs::read_to_string(path("report.xml")).unwrap();
     assert!(report.contains(r#"tests="5" skipped="0" failures="2""#), "{report}");
     compare("5").exit_with(1);
@@ -73,7 +73,7 @@ fn what_is_broken_or_cannot_be_read_is_told() {
     let twice = test(recording.folder()).arg(&database).exit_with(exit::BAD_USAGE);
     twice.complains("have the same launch");
     let empty = tempfile::tempdir().unwrap();
-    test(empty.path()).exit_with(exit::BAD_USAGE).complains("no recorded launch is there to be tested");
+    test(empty.path()).exit_with(exit::BAD_USAGE).complains("contain no launch to test");
     let nothing = test(recording.folder()).arg("--against").arg(empty.path().join("no.json"));
     nothing.exit_with(exit::NO_INPUT).complains("no.json cannot be read");
 }
@@ -122,7 +122,7 @@ fn times_of_two_clocks_are_not_compared() {
         file["results"][0]["times"] = json!(vec![1; 11]);
     });
     let other = other.succeed();
-    assert!(other.stdout.contains(&format!("timed by sundial before, and by {timer} now")), "{other}");
+    assert!(other.stdout.contains(&format!("timed by sundial before, but by {timer} now")), "{other}");
     assert!(other.stdout.contains("1 not comparable on "), "{other}");
     let report = std::fs::read_to_string(path("report.xml")).unwrap();
     assert!(report.contains(r#"tests="1" skipped="1" failures="0""#), "{report}");
@@ -141,7 +141,7 @@ fn pipelines_are_no_options_of_the_replay() {
     let recording = Recording::of(app("saxpy"), &[]);
     for option in ["--check", "--bogus", "-"] {
         let refused = test(recording.folder()).arg(format!("--passes={option}")).exit_with(exit::BAD_USAGE);
-        refused.complains("a pipeline does not begin with -");
+        refused.complains("a pipeline must not begin with -");
     }
     let twice = test(recording.folder()).args(["--passes", "original", "--passes", "original"]);
     twice.exit_with(exit::BAD_USAGE).complains("--passes names 'original' twice");

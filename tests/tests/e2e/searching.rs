@@ -210,10 +210,7 @@ fn the_best_of_a_session_is_polished_by_another() {
     fs::write(&space, "[parameters]\ncodegen_opt = [0, 1]\n").unwrap();
     let elsewhere =
         tune(&instance, &space, &work.path().join("third")).args(options).args(["--sampler", "greedy", "--start-from"]);
-    elsewhere
-        .arg(first.join("best.json"))
-        .exit_with(mneme_core::exit::BAD_USAGE)
-        .complains("nothing in it is a value that a parameter of this space may have");
+    elsewhere.arg(first.join("best.json")).exit_with(mneme_core::exit::BAD_USAGE).complains("--start-from");
 }
 
 #[test]
@@ -240,6 +237,5 @@ fn a_space_file_that_is_wrong_is_told_before_anything_runs() {
     fs::write(&space, "parameters:\n  block.x: [32, 64]\nderived:\n  grid.x: ceil(n / block.x)\n").unwrap();
     let outcome =
         tune(&recording.single(), &space, &work.path().join("results")).exit_with(mneme_core::exit::BAD_USAGE);
-    outcome
-        .complains("space.yaml, line 4: derived.grid.x: 'ceil(n / block.x)' has the name 'n', which is not known here");
+    outcome.complains("space.yaml, line 4: derived.grid.x: 'ceil(n / block.x)' has the unknown name 'n'");
 }

@@ -130,7 +130,7 @@ fn rules_are_set_listed_and_removed() {
         let [option, name] = target;
         mneme(&["annotate", database, option, name, "--ignore"])
             .exit_with(exit::BAD_USAGE)
-            .complains("leads to no recorded memory");
+            .complains("matches no recorded memory");
     }
     assert!(Rules::load(&path).unwrap().rules.is_empty());
     mneme(&["clean", recording.folder().to_str().unwrap()]).succeed();

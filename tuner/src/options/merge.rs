@@ -114,7 +114,7 @@ fn layer(path: &Path) -> Result<Map<String, Value>, MergeError> {
         serde_json::from_value::<Options>(Value::Object(single)).map_err(|error| {
             let error = error.to_string();
             let problem = if error.starts_with("unknown field") {
-                format!("there is no option '{name}'")
+                format!("the option '{name}' does not exist")
             } else {
                 format!("{name}: {error}")
             };
@@ -246,11 +246,11 @@ mod tests {
     #[test]
     fn mistakes_in_a_file_are_named() {
         for (text, expected) in [
-            ("iteration: 3", "there is no option 'iteration'"),
+            ("iteration: 3", "the option 'iteration' does not exist"),
             ("iterations: many", "iterations: "),
             ("launch_bounds_space: maybe", "'maybe' must be one of"),
             ("- a\n- b", "it must map option names"),
-            ("resume: true", "there is no option 'resume'"),
+            ("resume: true", "the option 'resume' does not exist"),
         ] {
             let path = file(text);
             let error = options(&["--config", path.to_str().unwrap()]).merged().unwrap_err().to_string();

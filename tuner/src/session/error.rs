@@ -24,13 +24,13 @@ pub enum SessionError {
     Bridge(#[from] BridgeError),
     #[error(transparent)]
     Cache(#[from] CacheError),
-    #[error("the baseline failed, so there is no time to compare candidates with: {0}")]
+    #[error("the baseline failed, so candidates cannot be compared with it: {0}")]
     Baseline(String),
     /// Memory did not change enough in the recorded launch to judge candidates.
     #[error("{0}; to tune it anyway, pass --accept-unproven")]
     Unproven(String),
     /// A part of Mneme is missing or broken.
-    #[error("the baseline could not be tried, so there is no time to compare candidates with: {0}")]
+    #[error("the baseline could not be tried, so candidates cannot be compared with it: {0}")]
     BaselineUntried(String),
     #[error(transparent)]
     Objective(#[from] ObjectiveError),

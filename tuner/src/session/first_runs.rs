@@ -9,7 +9,7 @@ use mneme_core::result::ReplayResult;
 use crate::confirm::FirstRunGap;
 use crate::statistics::median;
 
-/// Number of loaded modules below which there is no verdict.
+/// Minimum of loaded modules for a verdict.
 const LEAST: usize = 5;
 /// The largest ratio of first to later runs in honest code, which has cold caches and touches pages for the first time.
 const GAP: f64 = 1.5;

@@ -165,7 +165,7 @@ pub fn run(
     if is_new {
         session.declare()?;
     }
-    // If the session cannot continue, the files of the folder stay as they were.
+    // If the session cannot continue, the folder keeps its files.
     let outcome = session.measure_baseline().and_then(|()| session.declare());
     let outcome = outcome.and_then(|()| session.resume(known)).and_then(|()| session.evaluate());
     session.finish(outcome)

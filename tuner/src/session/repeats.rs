@@ -29,7 +29,7 @@ impl Session {
     /// Corrects a trial that was measured again, and the trials that share its runs.
     pub(super) fn end_repeat(&mut self, id: u64, before: &Trial, results: &[ReplayResult]) -> Result<(), SessionError> {
         self.standings.summary.num_runs += results.iter().map(|result| result.exec_time.len() as u64).sum::<u64>();
-        // Trials without runs of their own, because they have the same code and launch.
+        // Trials that were not run, because they have the same code and launch.
         let shared = Some(SharedWith::Number(before.trial));
         let shares =
             |other: &&Trial| other.result.shared_with == shared && other.result.exec_time == before.result.exec_time;

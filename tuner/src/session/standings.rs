@@ -168,7 +168,7 @@ impl Standings {
         }
     }
 
-    /// Whether there is no best because the candidates could not be tried, or not measured again.
+    /// Whether the best is unknown because the candidates could not be tried, or not measured again.
     pub fn is_untold(&self, best: &Best) -> bool {
         let untested = matches!(best, Best::Nothing) && !self.summary.untested.is_empty();
         untested || self.summary.could_try_none()

@@ -88,6 +88,6 @@ mod tests {
         assert_eq!(idle_parameters(&Blocks(["x", "unused", "rounded"].map(integer).into())), ["unused"]);
         let only = Parameter::new("unused", Domain::Categorical(vec![1.into()]));
         let space = Blocks([integer("x"), only, integer("rounded")].into());
-        assert_eq!(idle_parameters(&space), [""; 0], "one that cannot vary is no mistake");
+        assert_eq!(idle_parameters(&space), [""; 0], "a parameter with one value is not reported");
     }
 }

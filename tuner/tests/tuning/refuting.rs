@@ -36,7 +36,7 @@ fn who_verifies_only_sometimes_wins_nothing() {
     assert_eq!((&summary["num_verified"], &summary["num_failed_verification"]), (&json!(0), &json!(2)));
     assert_eq!(summary["status"], "no_verified_configuration");
     assert_eq!(summary["refuted"].as_object().map(serde_json::Map::len), Some(2), "{summary}");
-    assert!(summary["confirmation"].is_null(), "nothing is left to be confirmed: {summary}");
+    assert!(summary["confirmation"].is_null(), "all candidates are refuted: {summary}");
     // A resumed session knows this, so it confirms nothing and has no winner.
     let (stdout, _) = home.run(&["--resume", "--results-dir", "here"], 2);
     assert!(stdout.lines().last().unwrap().starts_with("BEST: as recorded"), "{stdout}");

@@ -233,7 +233,7 @@ fn another_recording_is_refused_and_shares_no_results() {
     assert_eq!(
         std::fs::read_to_string(home.path("first/summary.json")).unwrap(),
         before,
-        "what is refused stays as it was"
+        "a refused session is unchanged"
     );
     home.tune(&["--resume", "--results-dir", "first"], 0);
 }
