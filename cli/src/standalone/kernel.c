@@ -1,10 +1,10 @@
-/* Runs one launch of a GPU kernel on the memory that it had in its application, compares what it leaves with what the
- * application's launch left, and prints how long it takes.
+/* Runs one recorded launch of a GPU kernel on its recorded memory, compares the memory after it with the recording, and
+ * prints the time.
  *
  *     make && ./kernel [RUNS]
  *
- * Needs a C compiler and NVIDIA's driver (libcuda.so.1), and nothing else. launch.h describes the launch and the memory,
- * whose contents are in memory.bin.
+ * It needs only a C compiler and NVIDIA's driver (libcuda.so.1). launch.h describes the launch and the memory, and
+ * memory.bin has the memory's contents.
  *
  * Exit status: 0 all memory is as recorded, 1 it differs, 2 the launch could not be run. */
 #define _GNU_SOURCE
@@ -20,7 +20,7 @@
 
 typedef unsigned long long address;
 
-/* A stretch of device memory: an allocation, or a variable of the code. */
+/* A region of device memory: an allocation, or a variable of the code. */
 struct region {
     address at;
     size_t bytes;
@@ -28,14 +28,14 @@ struct region {
     enum { ALLOCATION, VARIABLE, CONSTANT, TABLE } kind;
 };
 
-/* Bytes of a region that memory.bin holds. Before the launch all others are zero; after it they are as before. */
+/* Bytes of a region in memory.bin. All other bytes are zero before the launch, and unchanged after it. */
 struct piece {
     size_t region, offset, bytes, file;
 };
 
 #include "launch.h"
 
-/* What is used of the driver's interface. */
+/* The parts of the driver's interface that this program uses. */
 struct location {
     int kind, device;
 };
@@ -65,7 +65,7 @@ struct configuration {
 };
 enum { CLUSTER = 4, COOPERATIVE = 2, MAX_DYNAMIC_SHARED = 8, READ_WRITE = 3, PINNED = 1, ON_DEVICE = 1 };
 enum { NOT_FOUND = 500 };
-/* What lies around the regions before each launch, and has to lie there after it. */
+/* The byte around the regions, which launches must not change. */
 enum { PATTERN = 0xa5 };
 
 #define FUNCTIONS(F)                                                                                                   \
@@ -113,10 +113,10 @@ static void check(int status, const char *call) {
 #define CHECK(function, ...) check(function(__VA_ARGS__), #function)
 
 static void find_functions(void) {
-    /* One that is preloaded goes first. */
+    /* A preloaded driver has priority. */
     void *driver = dlsym(RTLD_DEFAULT, "cuInit") ? RTLD_DEFAULT : dlopen("libcuda.so.1", RTLD_NOW);
     if (!driver && !dlsym(RTLD_DEFAULT, "cuInit"))
-        fail("no driver of NVIDIA's", dlerror());
+        fail("NVIDIA's driver cannot be loaded", dlerror());
 #define FIND(name, arguments)                                                                                          \
     if (!(*(void **)&name = dlsym(driver, #name)))                                                                     \
         fail("the driver is too old", "it lacks " #name);
@@ -137,12 +137,12 @@ static const unsigned char *mapped(const char *file, size_t *bytes) {
     return start;
 }
 
-/* Where each region is on the device: where it was, but for variables, which are where the driver has put them. */
+/* The device address of each region: the recorded one, except for variables, which the driver places anew. */
 static address places[REGION_COUNT + 1];
 static const unsigned char *contents;
 enum { WINDOW = 16 << 20 };
 
-/* Writes a window of a region as it was before the launch, or is to be after it, to `out`. */
+/* Writes a part of a region to `out`, as recorded before or after the launch. */
 static void expect(size_t region, size_t offset, size_t bytes, int after, unsigned char *out) {
     int moment;
     memset(out, 0, bytes);
@@ -159,7 +159,7 @@ static void expect(size_t region, size_t offset, size_t bytes, int after, unsign
     }
 }
 
-/* Mapped memory that belongs to no region. */
+/* Mapped memory outside of all regions. */
 static struct gap {
     address at;
     size_t bytes;
@@ -173,11 +173,11 @@ static void add_gap(address from, address to) {
     }
 }
 
-/* The pages of all memory that has to be at its recorded address. Regions are sorted by address. */
+/* The pages of all memory with a fixed address. Regions are sorted by address. */
 static void map_memory(void) {
     struct properties properties = {PINNED, 0, {ON_DEVICE, 0}, NULL, {0}};
     struct access access = {{ON_DEVICE, 0}, READ_WRITE};
-    const address unit = 32 << 20; /* The driver honours an address at a multiple of it. */
+    const address unit = 32 << 20; /* The driver only honours multiples of this address. */
     address reserved = 0, end_of_pages = 0, covered = 0;
     size_t page, i;
     CHECK(cuMemGetAllocationGranularity, &page, &properties, 0);
@@ -193,7 +193,7 @@ static void map_memory(void) {
         if (from < to) {
             CHECK(cuMemAddressReserve, &got, to - from, 0, from, 0);
             if (got != from)
-                fail("the recorded addresses are taken", "something else of this process or GPU lies there");
+                fail("the recorded addresses are taken", "other memory of this process or GPU is there");
             reserved = to;
         }
         if (start >= end_of_pages) {
@@ -213,7 +213,7 @@ static void map_memory(void) {
     add_gap(covered, end_of_pages);
 }
 
-/* Whether the launch changed anything of a region. */
+/* Whether the launch changed a region. */
 static int changes(size_t region) {
     size_t i;
     for (i = 0; i < AFTER_COUNT; ++i)
@@ -232,12 +232,12 @@ static void find_variables(void *module) {
             continue;
         status = cuModuleGetGlobal_v2(&own, &bytes, module, region->variable);
         if (status == NOT_FOUND) {
-            /* Compilers drop what they have folded. */
+            /* Compilers drop variables that they have folded. */
             places[i] = 0;
             if (changes(i))
-                fail(region->variable, "the launch changed it, and the code has no such variable to be compared");
+                fail(region->variable, "the launch changed it, but the code has no such variable to compare");
             if (region->kind == VARIABLE)
-                printf("variable %s is left out, the code has none\n", region->variable);
+                printf("skipping variable %s, which the code does not have\n", region->variable);
         } else if (status) {
             check(status, "cuModuleGetGlobal");
         } else if (region->kind == TABLE) {
@@ -262,7 +262,7 @@ static void restore(unsigned char *window) {
         }
 }
 
-/* Bytes that differ; says where the first of each region is. */
+/* Number of bytes that differ; prints the first one of each region. */
 static size_t compare(unsigned char *window, unsigned char *found) {
     size_t i, offset, k, all = 0;
     for (i = 0; i < REGION_COUNT; ++i) {
@@ -351,11 +351,11 @@ int main(int count, char **arguments) {
             CHECK(cuCtxSetLimit, (int)i, limits[i]);
     contents = mapped("memory.bin", &bytes);
     if (bytes != MEMORY_BYTES)
-        fail("memory.bin", "is not whole; copy the folder again");
+        fail("memory.bin", "is incomplete; copy the folder again");
     map_memory();
     {
         const unsigned char *image = mapped(CODE, &bytes);
-        code = calloc(1, bytes + 1); /* PTX is a text that ends with a zero. */
+        code = calloc(1, bytes + 1); /* PTX is a zero-terminated text. */
         if (!code)
             fail("out of memory", "for the code");
         memcpy(code, image, bytes);

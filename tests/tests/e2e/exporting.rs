@@ -143,7 +143,7 @@ fn launches_run_and_verify_as_programs_of_their_own() {
                 let ran = built(&folder).exit_with(1);
                 assert!(ran.stdout.contains("1 of the ") && ran.stdout.contains("1 bytes differ"), "{name}: {ran}");
                 std::fs::write(&memory, &bytes[..bytes.len() - 1]).unwrap();
-                built(&folder).exit_with(2).complains("memory.bin: is not whole");
+                built(&folder).exit_with(2).complains("memory.bin: is incomplete");
                 exported += 1;
             }
         }
@@ -275,7 +275,7 @@ fn other_code_is_held_to_the_memory_that_the_launch_left() {
     let stray = export("stray", &["-DSTRAY"]).exit_with(1);
     assert!(stray.stdout.contains(", outside all recorded memory, was written"), "{stray}");
     let folded = export("folded", &["-DFOLDED"]).succeed();
-    let expected = "variable scale is left out, the code has none\nscaled(int*): verified, ";
+    let expected = "skipping variable scale, which the code does not have\nscaled(int*): verified, ";
     assert!(folded.stdout.starts_with(expected), "{folded}");
     let blind = export("blind", &["-DBLIND"]).exit_with(2);
     blind.complains("seen: the launch changed it, and the code has no such variable to be compared");

@@ -1,5 +1,5 @@
 'use strict';
-// Adds to a page that is complete without it: tips, choices along axes, sorting, copying.
+// Adds tips, selections along axes, sorting and copying to a page that is complete without it.
 (() => {
   const data = JSON.parse(document.getElementById('data').textContent);
   const text = (parameter, code) => code === null ? '–' : parameter.levels.length ? parameter.levels[code] : String(code);
@@ -24,7 +24,7 @@
     tip.style.top = event.pageY + 14 + 'px';
   };
 
-  // The point nearest to the pointer. The dots' path has the verified trials in the order of the data.
+  // Finds the point nearest to the pointer. The dots' path has the verified trials in the order of the data.
   const history = document.getElementById('history');
   if (history) {
     const rows = data.trials.filter(row => row[1] !== null);
