@@ -539,7 +539,7 @@ mod tests {
                 ExitStatus::default(),
                 &[summary(RecorderMode::Record, vec![left_out.clone()])]
             )
-            .contains("no launch is selected")
+            .contains("select none")
         );
         let other_rank = RecorderSummary { selected: false, ..summary(RecorderMode::Record, vec![left_out]) };
         assert_eq!(text(RecorderMode::Record, "app", ExitStatus::default(), &[other_rank]), "");

@@ -14,7 +14,7 @@ pub enum DocumentError {
     #[error("{path} cannot be written: {source}", path = path.display())]
     Write { path: PathBuf, source: std::io::Error },
     /// `problem` names line and column.
-    #[error("{path} has a syntax error: {problem}", path = path.display())]
+    #[error("{path} cannot be understood: {problem}", path = path.display())]
     Syntax { path: PathBuf, problem: String },
 }
 

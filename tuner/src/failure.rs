@@ -192,7 +192,7 @@ mod tests {
         rounding.note(&failed(&[mismatch("f32", Some(1.31e-5)), mismatch("f64", Some(1e-12))]));
         rounding.note(&failed(&[mismatch("f32", Some(2e-7))]));
         let advice = rounding.advice().unwrap();
-        assert!(advice.starts_with("2 candidates differ") && advice.contains("by 1.31e-5 of a value"), "{advice}");
+        assert!(advice.starts_with("2 candidates differ") && advice.contains("at most 1.31e-5"), "{advice}");
         assert!(advice.ends_with("pass --rtol 2e-5"), "{advice}");
     }
 }

@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         assert!(of(&[""]).unwrap_err().starts_with("an objective is empty"));
-        assert!(of(&["min:speedup"]).unwrap_err().contains("asks for the slowest"));
+        assert!(of(&["min:speedup"]).unwrap_err().contains("prefers the slowest"));
         for (text, words) in [
             ("registres", "known names are active_blocks_per_sm, baseline"),
             ("spill_stores", "this device does not report it"),
@@ -382,7 +382,7 @@ mod tests {
             ("energy_j", "could not be measured"),
             ("time * energy_j", "could not be measured"),
             ("time <", "cannot be read"),
-            ("exec_time", "no number"),
+            ("exec_time", "not a number"),
         ] {
             let error = of(&[text]).unwrap_err();
             assert!(error.contains(words), "{text}: {error}");

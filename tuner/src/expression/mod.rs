@@ -276,7 +276,7 @@ mod tests {
             ("while true {}", "cannot be read"),
             ("eval(\"1\")", "cannot be read"),
             ("args[5]", "has no value"),
-            ("sqrt(-1)", "no number"),
+            ("sqrt(-1)", "not a number"),
             ("ceil(1e300)", "too large"),
         ] {
             let error = of(text).unwrap_err();

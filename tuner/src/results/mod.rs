@@ -402,6 +402,6 @@ mod tests {
         assert!(matches!(results.read::<u64>("folder.json"), Err(ResultsError::Io { .. })));
         std::fs::write(folder.path().join("cut.json"), "{").unwrap();
         let error = results.read::<u64>("cut.json").unwrap_err().to_string();
-        assert!(error.contains("cut.json is not what a session writes"), "{error}");
+        assert!(error.contains("cut.json is not a valid file"), "{error}");
     }
 }
