@@ -1,5 +1,6 @@
-//! The program `mneme`, which records kernels and manages recordings. Its subcommands include the other programs of the
-//! installation.
+//! The program `mneme`, which records kernels and manages recordings.
+//!
+//! Its subcommands include the other programs of the installation.
 
 // `print!` panics if standard output is closed. Use `mneme_core::console` instead.
 #![warn(clippy::print_stderr, clippy::print_stdout)]

@@ -1,4 +1,4 @@
-//! Writes the header `launch.h` of an exported launch: dimensions, arguments, and the layout of memory.
+//! Writes the header `launch.h` of an exported launch: dimensions, arguments and memory layout.
 
 use std::fmt::{self, Write};
 

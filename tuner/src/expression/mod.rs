@@ -1,4 +1,4 @@
-//! Expressions that users write in spaces and objectives, in the syntax of Rhai: arithmetic over named values.
+//! Arithmetic expressions that users write in spaces and objectives, in Rhai's syntax.
 //!
 //! Statements, assignments and functions outside of `functions` are not allowed, and time and size are limited. Unlike
 //! in Rhai, `/` of whole numbers is exact division, so `ceil(n / block.x)` is right.

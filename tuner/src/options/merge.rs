@@ -1,4 +1,6 @@
-//! Merges options: the command line overrides the configuration file, which overrides the resumed session.
+//! Merges the options of command line, configuration file and resumed session.
+//!
+//! The command line overrides the configuration file, which overrides the resumed session.
 
 use std::path::{Path, PathBuf};
 

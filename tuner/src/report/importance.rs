@@ -1,5 +1,6 @@
-//! The importance of each parameter, by functional analysis of variance over a random forest (Hutter, Hoos and
-//! Leyton-Brown, "An Efficient Approach for Assessing Hyperparameter Importance", ICML 2014).
+//! The importance of each parameter, by functional analysis of variance over a random forest.
+//!
+//! Hutter, Hoos and Leyton-Brown, "An Efficient Approach for Assessing Hyperparameter Importance", ICML 2014.
 
 use std::num::NonZeroUsize;
 

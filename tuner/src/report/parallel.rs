@@ -1,4 +1,6 @@
-//! Parallel coordinates: an axis for each parameter, and a line for each verified trial, coloured by rank.
+//! Parallel coordinates: an axis for each parameter, and a line for each verified trial.
+//!
+//! Lines are coloured by the trial's rank.
 
 use std::fmt::Write;
 

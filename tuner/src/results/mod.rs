@@ -1,8 +1,8 @@
-//! The results folder of a session. Names and keys are upstream's.
+//! The results folder of a session.
 //!
-//! A session may be killed at any moment, so files are replaced whole, and each trial is a line that is written at
-//! once. The next session cuts off a partial line. The folder is therefore always consistent, and a resumed session
-//! loses and repeats nothing.
+//! Names and keys are upstream's. A session may be killed at any moment, so files are replaced whole, and each trial is
+//! a line that is written at once. The next session cuts off a partial line. The folder is therefore always consistent,
+//! and a resumed session loses and repeats nothing.
 
 pub mod proteus;
 mod trial;

@@ -1,5 +1,6 @@
-//! Dominance: fronts of points with several objectives, and crowding within a front (Deb, Pratap, Agarwal and
-//! Meyarivan, "A fast and elitist multiobjective genetic algorithm: NSGA-II", 2002).
+//! Dominance: fronts of points with several objectives, and crowding within a front.
+//!
+//! Deb, Pratap, Agarwal and Meyarivan, "A fast and elitist multiobjective genetic algorithm: NSGA-II", 2002.
 
 use std::cmp::Ordering;
 

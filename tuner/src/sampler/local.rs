@@ -1,5 +1,6 @@
-//! Local search from a point: to better neighbours (greedy), or in the beginning to worse ones too (annealing:
-//! Kirkpatrick, Gelatt and Vecchi, "Optimization by Simulated Annealing", 1983).
+//! Local search from a point: to better neighbours (greedy), or first to worse ones too (annealing).
+//!
+//! Annealing: Kirkpatrick, Gelatt and Vecchi, "Optimization by Simulated Annealing", 1983.
 //!
 //! A search begins at the best of a few points. When all neighbours are known, or many in a row were no better, it
 //! restarts from the best point with a few parameters changed, or sometimes elsewhere (iterated local search: Lourenço,

@@ -1,5 +1,6 @@
-//! Points that fill the space evenly: a Sobol sequence with Owen's scrambling (Burley, "Practical Hash-based Owen
-//! Scrambling", 2020).
+//! Points that fill the space evenly: a Sobol sequence with Owen's scrambling.
+//!
+//! Burley, "Practical Hash-based Owen Scrambling", 2020.
 
 use crate::space::{Point, SearchSpace};
 

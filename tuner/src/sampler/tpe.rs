@@ -1,4 +1,4 @@
-//! Tree-structured Parzen estimators, which propose points that resemble good ones and differ from the others.
+//! Tree-structured Parzen estimators, which propose points that resemble good ones.
 //!
 //! One density describes good points and another the rest; the next point maximises their ratio (Bergstra, Bardenet,
 //! Bengio and Kégl, "Algorithms for Hyper-Parameter Optimization", 2011).

@@ -1,4 +1,4 @@
-//! Finds trials that were measured while the device was disturbed, from the references around them and from clocks.
+//! Finds trials that were measured while the device was disturbed, by references and clocks.
 //!
 //! The usual state of the device is the median of the references' times. It can differ from the baseline's: clocks may
 //! have risen, or fallen for good, since then. A trial was disturbed if a reference right before or after it was off,

@@ -1,4 +1,4 @@
-//! Reference runs: repeated runs of the baseline between candidates, which detect drift and throttling.
+//! Reference runs: repeated runs of the baseline, which detect drift and throttling.
 
 use std::time::{Duration, Instant};
 

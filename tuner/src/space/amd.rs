@@ -1,4 +1,6 @@
-//! The limits of AMD GPUs. Rejects candidates beyond them, with the reason, before they are built.
+//! The limits of AMD GPUs.
+//!
+//! Candidates beyond them are rejected, with the reason, before they are built.
 
 use mneme_core::configuration::Configuration;
 use mneme_core::image::amd_hardware::{Hardware, shared_of_block};

@@ -1,4 +1,4 @@
-//! Checks constraints parameter by parameter, so that valid points are found without trying all others.
+//! Checks constraints as parameters get their values, to find valid points without trying all.
 
 use serde_json::Value;
 

@@ -1,4 +1,6 @@
-//! Finds the parameters of a point that lie on an edge of their range, outside of which a better value may lie.
+//! Finds parameters whose value lies on an edge of their range.
+//!
+//! A better value may lie outside.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! `mneme-tune` against a stub server that obeys its configurations: command line, sessions, resumption.
+//! `mneme-tune` against a stub server: its command line, its sessions and their resumption.
 
 mod command_line;
 mod configuration;
