@@ -21,7 +21,7 @@ pub fn kind(name: &str) -> u32 {
 /// GPUs, where code must not write to it.
 pub fn by_value(function: Value<'_>, parameter: u32) -> Option<LLVMTypeRef> {
     ["byval", "byref"].into_iter().find_map(|name| {
-        // SAFETY: the function is alive. LLVM returns null if there is no such attribute.
+        // SAFETY: the function is alive. LLVM returns null for a missing attribute.
         unsafe {
             let attribute = LLVMGetEnumAttributeAtIndex(function.raw(), place(parameter), kind(name));
             (!attribute.is_null()).then(|| LLVMGetTypeAttributeValue(attribute))
@@ -31,7 +31,7 @@ pub fn by_value(function: Value<'_>, parameter: u32) -> Option<LLVMTypeRef> {
 
 /// The value of a parameter's attribute, if it has the attribute. Attributes without a value have 0.
 pub fn value(function: Value<'_>, parameter: u32, name: &str) -> Option<u64> {
-    // SAFETY: the function is alive. LLVM returns null if there is no such attribute.
+    // SAFETY: the function is alive. LLVM returns null for a missing attribute.
     unsafe {
         let attribute = LLVMGetEnumAttributeAtIndex(function.raw(), place(parameter), kind(name));
         (!attribute.is_null()).then(|| LLVMGetEnumAttributeValue(attribute))

@@ -219,7 +219,7 @@ pub fn constant(value: Value<'_>) -> Option<u64> {
 
 /// An integer flag of the module.
 pub fn module_flag(module: &Module<'_>, name: &str) -> Option<u64> {
-    // SAFETY: the module is alive. LLVM reads `len` bytes and returns null if there is no such flag.
+    // SAFETY: the module is alive. LLVM reads `len` bytes and returns null for a missing flag.
     unsafe {
         let flag = LLVMGetModuleFlag(module.as_mut_ptr(), name.as_ptr().cast(), name.len());
         if flag.is_null() {

@@ -1,6 +1,6 @@
 //! Builds in one process without a fork, for profilers and debuggers.
 //!
-//! There is no isolation: a crash of the compiler ends the process.
+//! The builds are not isolated: a crash of the compiler ends the process.
 
 use std::os::unix::net::UnixStream;
 

@@ -32,7 +32,7 @@ pub struct MemoryAllocation {
     pub size: u64,
     pub kind: MemoryKind,
     pub device: i32,
-    /// The context that was current when the memory was added, 0 if there was none.
+    /// The context that was current when the memory was added, or 0.
     pub context: usize,
     /// `CU_POINTER_ATTRIBUTE_BUFFER_ID`: unique in the process.
     pub id: u64,

@@ -56,7 +56,7 @@ static OUTLIVES_EXIT: AtomicBool = AtomicBool::new(false);
 static CONTEXTS: Registry<DeviceContext> = Registry::answering();
 static PRIMARY: Mutex<[Primary; MOST_CPU_DEVICES]> =
     Mutex::new([Primary { handle: 0, users: 0, flags: 0 }; MOST_CPU_DEVICES]);
-/// The first fault of a kernel on each device, 0 if there was none.
+/// The first fault of a kernel on each device, or 0.
 static STICKY: [AtomicU32; MOST_CPU_DEVICES] = [const { AtomicU32::new(0) }; MOST_CPU_DEVICES];
 
 thread_local! {
@@ -331,7 +331,7 @@ pub fn release_primary(ordinal: i32) -> Result<usize, Status> {
     Ok(if primary.users == 0 { primary.end() } else { 0 })
 }
 
-/// Returns the context that ended, or 0 if there was none.
+/// Returns the context that ended, or 0.
 pub fn reset_primary(ordinal: i32) -> Result<usize, Status> {
     device(ordinal)?;
     let primary = &mut primary()[ordinal as usize];

@@ -210,7 +210,7 @@ fn serve() {
     let mut state = lock(&STATE);
     loop {
         let Some(crew) = state.take() else {
-            // Workers that were started for launches beside others are no longer needed.
+            // More workers than processors were started for launches beside others. They end when idle.
             if state.available > processors::count() {
                 state.available -= 1;
                 return;
