@@ -20,6 +20,7 @@ pub(crate) mod fixture;
 pub mod housekeeping;
 pub mod leads;
 pub mod manifest;
+pub mod mask;
 pub mod moments;
 pub mod numbers;
 pub mod pack;

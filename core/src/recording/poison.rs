@@ -9,9 +9,10 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use super::manifest::{CHUNK, MemoryState};
+use super::mask::Mask;
 use crate::files::{self, FileAccess, regular};
 use crate::hash::{Hash64, checksum};
 
@@ -67,86 +68,6 @@ pub struct UnshownBytes {
     pub bytes: u64,
 }
 
-/// One bit for each byte of a chunk, the lowest first.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Mask(Vec<u8>);
-
-impl Default for Mask {
-    fn default() -> Self {
-        Self(vec![0; CHUNK as usize / 8])
-    }
-}
-
-impl Mask {
-    pub fn has(&self, byte: usize) -> bool {
-        self.0.get(byte / 8).is_some_and(|bits| bits & (1 << (byte % 8)) != 0)
-    }
-
-    pub fn set(&mut self, byte: usize, value: bool) {
-        if let Some(bits) = self.0.get_mut(byte / 8) {
-            *bits = if value { *bits | (1 << (byte % 8)) } else { *bits & !(1 << (byte % 8)) };
-        }
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.0.iter().all(|bits| *bits == 0)
-    }
-
-    /// Bytes that it has among the first ones.
-    pub fn count(&self, length: usize) -> u64 {
-        (0..length).filter(|byte| self.has(*byte)).count() as u64
-    }
-
-    /// Removes the bytes that another one lacks.
-    pub fn keep(&mut self, other: &Self) {
-        self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own &= other);
-    }
-
-    /// Adds the bytes of another one.
-    pub fn add(&mut self, other: &Self) {
-        self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own |= other);
-    }
-
-    /// Removes the bytes of another one.
-    pub fn remove(&mut self, other: &Self) {
-        self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own &= !other);
-    }
-
-    /// Fills its bytes with what differs from the recorded result in the bits of `pattern`.
-    pub fn fill(&self, bytes: &mut [u8], result: &[u8], pattern: u8) {
-        for (place, (byte, result)) in bytes.iter_mut().zip(result).enumerate() {
-            if self.has(place) {
-                *byte = result ^ pattern;
-            }
-        }
-    }
-}
-
-impl Serialize for Mask {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use std::fmt::Write;
-        let mut text = String::with_capacity(2 * self.0.len());
-        for bits in &self.0 {
-            write!(text, "{bits:02x}").expect("a string takes everything");
-        }
-        serializer.serialize_str(&text)
-    }
-}
-
-impl<'de> Deserialize<'de> for Mask {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        use serde::de::Error;
-        let text = String::deserialize(deserializer)?;
-        let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
-        let bytes: Option<Vec<u8>> =
-            text.as_bytes().chunks(2).map(|pair| Some(digit(pair[0])? << 4 | digit(*pair.get(1)?)?)).collect();
-        match bytes {
-            Some(bytes) if bytes.len() == CHUNK as usize / 8 => Ok(Self(bytes)),
-            _ => Err(D::Error::custom("a mask has a hexadecimal digit for four bytes of a chunk")),
-        }
-    }
-}
-
 impl PoisonMap {
     /// Adds a chunk; masks that are equal are stored once.
     pub fn add(&mut self, region: u32, chunk: u32, mask: &Mask) {
@@ -161,7 +82,7 @@ impl PoisonMap {
     /// Bytes that it fills.
     pub fn filled(&self) -> u64 {
         let mask = |chunk: &PoisonedChunk| self.masks.get(chunk.mask as usize);
-        self.chunks.iter().filter_map(mask).map(|mask| mask.count(CHUNK as usize)).sum()
+        self.chunks.iter().filter_map(mask).map(|mask| mask.count(0..CHUNK as usize)).sum()
     }
 
     /// Adds what was found in other regions.
@@ -271,23 +192,5 @@ mod tests {
         assert!(file.exists());
         remove(&folder.path().join("42.json"), "7").unwrap();
         assert!(!file.exists());
-    }
-
-    #[test]
-    fn a_filled_byte_differs_from_the_result() {
-        let (mut bytes, result) = ([1, 2, 3], [1, 9, 3]);
-        mask(&[0, 2]).fill(&mut bytes, &result, PATTERN);
-        assert_eq!(bytes, [1 ^ PATTERN, 2, 3 ^ PATTERN]);
-    }
-
-    #[test]
-    fn masks_are_sets() {
-        let mut own = mask(&[1, 2, 3]);
-        own.keep(&mask(&[2, 3, 4]));
-        own.remove(&mask(&[3]));
-        own.add(&mask(&[100]));
-        assert_eq!(own, mask(&[2, 100]));
-        assert_eq!((own.count(65536), own.count(100)), (2, 1));
-        assert!(!own.is_empty() && Mask::default().is_empty() && !own.has(1 << 20));
     }
 }

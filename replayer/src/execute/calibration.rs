@@ -19,7 +19,8 @@ use std::time::{Duration, Instant};
 
 use mneme_core::device::DeviceError;
 use mneme_core::recording::manifest::CHUNK;
-use mneme_core::recording::poison::{Mask, PATTERN, PoisonMap, UnshownBytes};
+use mneme_core::recording::mask::Mask;
+use mneme_core::recording::poison::{PATTERN, PoisonMap, UnshownBytes};
 
 use super::memory::ResidentMemory;
 use super::message::RunOutcome;
@@ -127,8 +128,7 @@ impl<'a, 'm> Calibration<'a, 'm> {
             }
             for (piece, bytes) in left {
                 let after = self.memory.after(piece);
-                let mask = self.varying.entry(piece).or_default();
-                (0..bytes.len()).filter(|at| bytes[*at] != after[*at]).for_each(|at| mask.set(at, true));
+                self.varying.entry(piece).or_default().add(&Mask::differing(&bytes, after));
             }
             run += 1;
         }
@@ -137,16 +137,9 @@ impl<'a, 'm> Calibration<'a, 'm> {
 
     /// The words in which a byte varies: what is right in them is so by chance.
     fn varying_words(&self) -> Sets {
-        let mut words = Sets::new();
-        for (piece, varying) in &self.varying {
-            let length = self.memory.after(*piece).len();
-            let varies = |word: &usize| (*word..(word + WORD).min(length)).any(|at| varying.has(at));
-            let mask = words.entry(*piece).or_default();
-            for word in (0..length).step_by(WORD).filter(varies) {
-                (word..word + WORD).for_each(|at| mask.set(at, true));
-            }
-        }
-        words
+        let widened =
+            |(piece, mask): (&usize, &Mask)| (*piece, mask.clone().widened(WORD, self.memory.after(*piece).len()));
+        self.varying.iter().map(widened).collect()
     }
 
     /// The elements that the kernel writes on its recorded inputs, as far as flipped bits tell.
@@ -198,15 +191,11 @@ impl<'a, 'm> Calibration<'a, 'm> {
 
     /// The elements of a piece that differ from what was there before the run, or that the launch changed.
     fn written_of(&self, piece: usize, flipped: &[u8], left: &[u8]) -> Mask {
-        let (before, after, addresses) = (self.memory.before(piece), self.memory.after(piece), self.addresses(piece));
-        let mut mask = Mask::default();
-        let step = self.step(piece);
-        for at in (0..before.len()).step_by(step) {
-            let end = (at + step).min(before.len());
-            if before[at..end] != after[at..end] || flipped[at..end] != left[at..end] {
-                (at..end).filter(|byte| !addresses.has(*byte)).for_each(|byte| mask.set(byte, true));
-            }
-        }
+        let (before, after) = (self.memory.before(piece), self.memory.after(piece));
+        let mut mask = Mask::differing(flipped, left);
+        mask.add(&Mask::differing(before, after));
+        let mut mask = mask.widened(self.step(piece), before.len());
+        mask.remove(&self.addresses(piece));
         mask
     }
 
@@ -222,14 +211,19 @@ impl<'a, 'm> Calibration<'a, 'm> {
 
     /// Bytes of aligned words that may be addresses of recorded memory: a kernel that follows another one fails.
     fn addresses(&self, piece: usize) -> Mask {
+        let lowest = self.live.first().map_or(u64::MAX, |(start, _)| *start);
         let is_address = |word: u64| {
+            // Nearly no word is one.
+            if word < lowest {
+                return false;
+            }
             let place = self.live.partition_point(|(start, _)| *start <= word);
             place.checked_sub(1).is_some_and(|place| word <= self.live[place].1)
         };
         let mut mask = Mask::default();
         for (number, word) in self.memory.before(piece).as_chunks::<WORD>().0.iter().enumerate() {
             if is_address(u64::from_le_bytes(*word)) {
-                (number * WORD..(number + 1) * WORD).for_each(|byte| mask.set(byte, true));
+                mask.add_word(number * WORD);
             }
         }
         mask
@@ -304,25 +298,28 @@ impl<'a, 'm> Calibration<'a, 'm> {
         Ok(verdict)
     }
 
-    fn judge(&self, verdict: &mut Verdict, piece: usize, left: &[u8], mask: Option<&Mask>, pattern: u8) {
+    fn judge(&self, verdict: &mut Verdict, piece: usize, left: &[u8], filled: Option<&Mask>, pattern: u8) {
         let after = self.memory.after(piece);
-        let varying = self.varying.get(&piece);
-        for at in (0..left.len()).filter(|at| left[*at] != after[*at]) {
-            let varies = varying.is_some_and(|varying| varying.has(at));
-            if mask.is_none_or(|mask| !mask.has(at)) {
-                verdict.is_elsewhere |= !varies;
-                continue;
-            }
-            if let Some(right) = verdict.right.get_mut(&piece) {
-                right.set(at, false);
-            }
-            if left[at] != after[at] ^ pattern && !varies {
-                // Of a value that is computed from what was filled, some bytes may be right by chance.
-                let element = at / WORD * WORD;
-                let others = verdict.others.entry(piece).or_default();
-                (element..element + WORD).for_each(|at| others.set(at, true));
-                verdict.wrong.extend(self.memory.chunk(piece).map(|(region, _)| region));
-            }
+        let wrong = Mask::differing(left, after);
+        let (none, varying) = (Mask::default(), self.varying.get(&piece));
+        let mut elsewhere = wrong.clone();
+        elsewhere.remove(filled.unwrap_or(&none));
+        elsewhere.remove(varying.unwrap_or(&none));
+        verdict.is_elsewhere |= !elsewhere.is_empty();
+        let Some(filled) = filled else { return };
+        if let Some(right) = verdict.right.get_mut(&piece) {
+            right.remove(&wrong);
+        }
+        let mut pattern_of_result = after.to_vec();
+        pattern_of_result.iter_mut().for_each(|byte| *byte ^= pattern);
+        let mut other = Mask::differing(left, &pattern_of_result);
+        other.keep(&wrong);
+        other.keep(filled);
+        other.remove(varying.unwrap_or(&none));
+        if !other.is_empty() {
+            // Of a value that is computed from what was filled, some bytes may be right by chance.
+            verdict.others.entry(piece).or_default().add(&other.widened(WORD, left.len()));
+            verdict.wrong.extend(self.memory.chunk(piece).map(|(region, _)| region));
         }
     }
 
@@ -335,6 +332,7 @@ impl<'a, 'm> Calibration<'a, 'm> {
         let mut map = PoisonMap::default();
         // Written bytes of each region, and those that verification shows, by elements.
         let mut counts: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
+        let none = Mask::default();
         for (piece, written) in written {
             let Some((region, chunk)) = self.memory.chunk(*piece) else { continue };
             let (before, after) = (self.memory.before(*piece), self.memory.after(*piece));
@@ -343,16 +341,14 @@ impl<'a, 'm> Calibration<'a, 'm> {
             let comparison = &self.series.comparisons[region];
             for (part, cut) in comparison.cuts(chunk as u64 * CHUNK, before.len() as u64) {
                 let size = evidence::element(comparison.part(part));
-                for at in cut.clone().step_by(size) {
-                    let element = at..(at + size).min(cut.end);
-                    if !element.clone().any(|byte| written.has(byte)) {
-                        continue;
-                    }
-                    let is_shown = before[element.clone()] != after[element.clone()]
-                        || mask.is_some_and(|mask| element.clone().any(|byte| mask.has(byte)));
-                    *bytes += element.len() as u64;
-                    *shown += if is_shown { element.len() as u64 } else { 0 };
-                }
+                let widened = |mask: Mask| mask.widened(size, before.len());
+                let written = widened(written.clone());
+                let mut found = Mask::differing(before, after);
+                found.add(mask.unwrap_or(&none));
+                let mut found = widened(found);
+                found.keep(&written);
+                *bytes += written.count(cut.clone());
+                *shown += found.count(cut);
             }
             if let Some(mask) = mask {
                 map.add(region as u32, chunk as u32, mask);
@@ -405,6 +401,6 @@ mod tests {
         (0..16).for_each(|byte| own.set(byte, true));
         (8..16).for_each(|byte| others.set(byte, true));
         let left = without(Sets::from([(3, own.clone()), (4, own)]), &Sets::from([(3, others)]));
-        assert_eq!((left[&3].count(64), left[&4].count(64)), (8, 16));
+        assert_eq!((left[&3].count(0..64), left[&4].count(0..64)), (8, 16));
     }
 }

@@ -8,12 +8,14 @@
 //! Code that looks up its results, by what the input holds, is right on every input, and fast on those that it knows.
 //! So the times on fresh inputs are compared with those on the recorded one.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use mneme_core::device::DeviceError;
 use mneme_core::hash::{ChunkId, chunk_id};
 use mneme_core::recording::manifest::CHUNK;
+use mneme_core::recording::mask::Mask;
 use mneme_core::recording::numbers::{self, Width};
 use mneme_core::result::{Doubt, ReplayStatus};
 use mneme_core::tolerance::measure::Errors;
@@ -26,7 +28,7 @@ use crate::recording::snapshot::SnapshotRegion;
 use crate::verify::comparison::{Comparison, ElementTally, Part, RegionComparison};
 
 /// Pieces that are changed at a time: all have to be read back.
-const MOST: u64 = (256 << 20) / CHUNK;
+const MOST: u64 = (32 << 20) / CHUNK;
 /// The oracle may take so many times as long as the run on the recorded input, and this besides, ns. That is much, so
 /// that no input is left out because the machine is busy.
 const SLOWER: u64 = 10;
@@ -162,19 +164,19 @@ impl FreshRuns<'_, '_> {
             Err(error) => return Ok(Verdict::Fails(error)),
         };
         let Some(right) = self.oracle_on(&input) else { return Ok(Verdict::Discarded) };
-        let untouched = self.untouched(&input);
-        let shown = self.compare(&right.left, &untouched).1;
-        if shown == 0 || self.compare(&right.left, &self.repeated(&untouched)).1 == 0 {
+        let shown = self.wrong(&right.left, &self.pieces_if_idle(&input), |piece| self.if_idle(&input, piece));
+        let touched: BTreeSet<usize> = input.keys().chain(right.left.keys()).copied().collect();
+        if shown == 0 || self.wrong(&right.left, &touched, |piece| self.if_repeated(&input, piece)) == 0 {
             return Ok(Verdict::Discarded);
         }
-        let failures = self.compare(&right.left, &left).0;
+        let failures = self.failures(&right.left, &left);
         if failures.is_empty() {
             self.note_pace(pace, &input, (&run.work[..], right.work.min(rehearsal.work)))?;
             return Ok(Verdict::Agrees(shown));
         }
         // Code that varies on this input says nothing about other code.
         let is_steady = right.digest() == rehearsal.digest
-            || self.oracle_on(&input).is_some_and(|again| self.compare(&right.left, &again.left).0.is_empty());
+            || self.oracle_on(&input).is_some_and(|again| self.failures(&right.left, &again.left).is_empty());
         Ok(if is_steady { Verdict::Differs(failures) } else { Verdict::Discarded })
     }
 
@@ -216,73 +218,113 @@ impl FreshRuns<'_, '_> {
         left.ok().map(|left| OracleRun { left, time: first(&run.times), work: first(&run.work) })
     }
 
-    /// What a kernel that does nothing leaves: pieces that are not as after the recorded launch.
-    fn untouched(&self, input: &Contents) -> Contents {
-        let mut untouched = input.clone();
-        for (piece, _) in self.memory.region_pieces() {
-            let (before, after) = (self.memory.before(piece), self.memory.after(piece));
-            if !untouched.contains_key(&piece) && !std::ptr::eq(before, after) && before != after {
-                untouched.insert(piece, before.to_vec());
-            }
+    /// The pieces in which a kernel that does nothing may leave something else than the oracle.
+    fn pieces_if_idle(&self, input: &Contents) -> BTreeSet<usize> {
+        let is_changed = |piece: &usize| !std::ptr::eq(self.memory.before(*piece), self.memory.after(*piece));
+        let recorded = self.memory.region_pieces().map(|(piece, _)| piece).filter(is_changed);
+        recorded.chain(input.keys().copied()).collect()
+    }
+
+    /// What a kernel that does nothing leaves of a piece.
+    fn if_idle<'s>(&'s self, input: &'s Contents, piece: usize) -> Cow<'s, [u8]> {
+        input.get(&piece).map_or_else(|| self.memory.before(piece), Vec::as_slice).into()
+    }
+
+    /// What a kernel leaves of a piece that writes the recorded result whatever its input is.
+    fn if_repeated<'s>(&'s self, input: &'s Contents, piece: usize) -> Cow<'s, [u8]> {
+        let (before, after) = (self.memory.before(piece), self.memory.after(piece));
+        let Some(input) = input.get(&piece) else { return after.into() };
+        let mut left = input.clone();
+        Mask::differing(before, after).copy(&mut left, after);
+        left.into()
+    }
+
+    /// The bytes of these pieces and of `expected` that fail if a kernel leaves this of them. Pieces that `expected` lacks
+    /// are as recorded.
+    fn wrong<'s>(
+        &'s self,
+        expected: &'s Contents,
+        pieces: &BTreeSet<usize>,
+        left: impl Fn(usize) -> Cow<'s, [u8]>,
+    ) -> u64 {
+        let mut parts: BTreeMap<Part, (u64, Errors)> = BTreeMap::new();
+        for piece in pieces.iter().chain(expected.keys()).copied().collect::<BTreeSet<usize>>() {
+            let expected = self.right(expected, piece);
+            self.by_part(piece, expected, &left(piece), |part, rule, _, (expected, left)| {
+                let (wrong, errors) = parts.entry(part).or_default();
+                *wrong += rule.wrong(expected, left);
+                *errors = measured(*errors, rule, (expected, left));
+            });
         }
-        untouched
+        let failing = parts.into_iter().filter(|(part, (wrong, errors))| !self.passes(*part, *wrong, errors));
+        failing.map(|(part, (wrong, _))| wrong * self.rule(part).dtype().size() as u64).sum()
     }
 
-    /// What a kernel leaves that writes the recorded result whatever its input is.
-    fn repeated(&self, untouched: &Contents) -> Contents {
-        let of = |(piece, bytes): (&usize, &Vec<u8>)| {
-            let recorded = self.memory.before(*piece).iter().zip(self.memory.after(*piece));
-            let left =
-                bytes.iter().zip(recorded).map(|(byte, (before, after))| if before == after { byte } else { after });
-            (*piece, left.copied().collect())
-        };
-        untouched.iter().map(of).collect()
-    }
-
-    /// The buffers in which `left` fails, and how many bytes it has wrong. Pieces that are in neither are as recorded.
-    fn compare(&self, expected: &Contents, left: &Contents) -> (Vec<BufferFailure>, u64) {
+    /// The buffers in which `left` fails. Pieces that are in neither are as recorded.
+    fn failures(&self, expected: &Contents, left: &Contents) -> Vec<BufferFailure> {
         let mut parts: BTreeMap<Part, (ElementTally, Errors)> = BTreeMap::new();
         let mut failures = Vec::new();
         for piece in expected.keys().chain(left.keys()).copied().collect::<BTreeSet<usize>>() {
-            let contents =
-                |of: &'_ Contents| of.get(&piece).map_or_else(|| self.memory.after(piece).to_vec(), Clone::clone);
-            let (expected, left) = (contents(expected), contents(left));
-            if expected == left {
-                continue;
-            }
-            let Some((region, chunk)) = self.memory.chunk(piece) else {
-                let tally = Comparison::default().tally(&expected, &left, 0);
+            let (expected, left) = (self.right(expected, piece), self.right(left, piece));
+            if expected != left && self.memory.chunk(piece).is_none() {
+                let tally = Comparison::default().tally(expected, left, 0);
                 let place = MismatchLocation::Outside(self.memory.address(piece), left.len() as u64);
                 failures.push(BufferFailure::of(place, &Comparison::default(), &tally, None));
-                continue;
-            };
-            let offset = chunk as u64 * CHUNK;
-            let comparison = &self.code.comparisons[region];
-            for (part, bytes) in comparison.cuts(offset, left.len() as u64) {
-                let rule = comparison.part(part);
-                let (expected, left) = (&expected[bytes.clone()], &left[bytes.clone()]);
-                let (tally, errors) = parts.entry((region, part)).or_default();
-                *tally = std::mem::take(tally).and(rule.tally(expected, left, offset + bytes.start as u64));
-                *errors = errors.and(rule.measure(expected, left), rule.tolerance.norm);
             }
+            self.by_part(piece, expected, left, |part, rule, offset, (expected, left)| {
+                let (tally, errors) = parts.entry(part).or_default();
+                *tally = std::mem::take(tally).and(rule.tally(expected, left, offset));
+                *errors = measured(*errors, rule, (expected, left));
+            });
         }
-        let mut wrong = 0;
-        for ((region, part), (tally, errors)) in parts {
-            let comparison = &self.code.comparisons[region];
-            let rule = comparison.part(part);
-            let is_right = match rule.is_exact() {
-                true => tally.differing == 0,
-                false => rule.passes(&errors, || self.memory.reference(region, comparison, part)),
-            };
-            if is_right {
-                continue;
-            }
-            wrong += tally.differing * rule.dtype().size() as u64;
+        let failing = parts.into_iter().filter(|(part, (tally, errors))| !self.passes(*part, tally.differing, errors));
+        failures.extend(failing.map(|((region, part), (tally, _))| {
             let place = MismatchLocation::Region(region, &self.memory.regions()[region]);
-            failures.push(BufferFailure::of(place, rule, &tally, None));
-        }
-        (failures, wrong)
+            BufferFailure::of(place, self.rule((region, part)), &tally, None)
+        }));
+        failures
     }
+
+    /// A piece of contents; one that is not in them is as recorded.
+    fn right<'s>(&'s self, contents: &'s Contents, piece: usize) -> &'s [u8] {
+        contents.get(&piece).map_or_else(|| self.memory.after(piece), Vec::as_slice)
+    }
+
+    fn rule(&self, (region, part): Part) -> &Comparison {
+        self.code.comparisons[region].part(part)
+    }
+
+    /// Whether a part of a region passes in which so many elements are wrong by themselves.
+    fn passes(&self, part: Part, wrong: u64, errors: &Errors) -> bool {
+        let rule = self.rule(part);
+        let comparison = &self.code.comparisons[part.0];
+        if rule.is_exact() {
+            wrong == 0
+        } else {
+            rule.passes(errors, || self.memory.reference(part.0, comparison, part.1))
+        }
+    }
+
+    /// Cuts a piece that differs by the rules of its region: the part, its rule, its offset in the region, and the bytes.
+    fn by_part(
+        &self,
+        piece: usize,
+        expected: &[u8],
+        left: &[u8],
+        mut each: impl FnMut(Part, &Comparison, u64, (&[u8], &[u8])),
+    ) {
+        let Some((region, chunk)) = self.memory.chunk(piece).filter(|_| expected != left) else { return };
+        let (comparison, offset) = (&self.code.comparisons[region], chunk as u64 * CHUNK);
+        for (part, bytes) in comparison.cuts(offset, left.len() as u64) {
+            let (start, both) = (offset + bytes.start as u64, (&expected[bytes.clone()], &left[bytes]));
+            each((region, part), comparison.part(part), start, both);
+        }
+    }
+}
+
+/// These errors and those of further bytes, if the rule needs them.
+fn measured(errors: Errors, rule: &Comparison, (expected, left): (&[u8], &[u8])) -> Errors {
+    if rule.is_exact() { errors } else { errors.and(rule.measure(expected, left), rule.tolerance.norm) }
 }
 
 /// A run of the oracle: what it left, the time that it took, and what it took of the device, ns.

@@ -231,8 +231,7 @@ impl<'a> ResidentMemory<'a> {
     pub fn fill(&self, piece: usize, bytes: &mut [u8], with: &[u8]) {
         let Some((region, chunk)) = self.pieces[piece].chunk else { return };
         let Some(poisoned) = self.snapshot.layout.regions[region].poison_of(chunk) else { return };
-        let filled = bytes.iter_mut().zip(with).enumerate().filter(|(at, _)| poisoned.mask.has(*at));
-        filled.for_each(|(_, (byte, with))| *byte = *with);
+        poisoned.mask.copy(bytes, with);
     }
 
     pub fn address(&self, piece: usize) -> u64 {

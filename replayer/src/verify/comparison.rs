@@ -72,6 +72,19 @@ impl Comparison {
         Self { tolerance, slack: 0.0, shown: self.shown }
     }
 
+    /// How many elements of a stretch that begins with one are not accepted.
+    pub fn wrong(&self, recorded: &[u8], replayed: &[u8]) -> u64 {
+        if !self.is_exact() {
+            return self.tally(recorded, replayed, 0).differing;
+        }
+        let size = self.dtype().size();
+        // Most of what differs is near to other bytes that do, and most is equal.
+        let blocks = recorded.chunks(size * 512).zip(replayed.chunks(size * 512));
+        let differing = blocks.filter(|(recorded, replayed)| recorded != replayed);
+        let elements = differing.flat_map(|(recorded, replayed)| recorded.chunks(size).zip(replayed.chunks(size)));
+        elements.filter(|(recorded, replayed)| recorded != replayed).count() as u64
+    }
+
     /// Checks every element of a stretch that begins with an element, at `offset` of its region, bytes.
     pub fn tally(&self, recorded: &[u8], replayed: &[u8], offset: u64) -> ElementTally {
         assert_eq!(recorded.len(), replayed.len(), "both moments have the same length");

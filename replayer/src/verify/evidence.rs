@@ -146,8 +146,7 @@ fn chunk_counts(
         }
         _ => written,
     };
-    let is_filled = |byte: &usize| region.poison_of(chunk).is_some_and(|poisoned| poisoned.mask.has(*byte));
-    let poisoned = cut.clone().filter(is_filled).count() as u64;
+    let poisoned = region.poison_of(chunk).map_or(0, |poisoned| poisoned.mask.count(cut.clone()));
     Counts { written, changed: differing(before, after, size), poisoned, shown }
 }
 
