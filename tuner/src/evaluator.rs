@@ -61,6 +61,8 @@ struct Lane {
     /// Number of candidates that may have killed a server, which are tried one at a time.
     suspects: usize,
     deaths: u32,
+    /// What timed the first verified result; times by another do not compare with it.
+    timer: Option<String>,
 }
 
 impl Evaluator {
@@ -71,7 +73,15 @@ impl Evaluator {
         assert!(!commands.is_empty(), "there is an instance to evaluate");
         let start = |command: ServerCommand| {
             let server = command.start()?;
-            Ok(Lane { command, server, waiting: VecDeque::new(), in_flight: BTreeSet::new(), suspects: 0, deaths: 0 })
+            Ok(Lane {
+                command,
+                server,
+                waiting: VecDeque::new(),
+                in_flight: BTreeSet::new(),
+                suspects: 0,
+                deaths: 0,
+                timer: None,
+            })
         };
         let lanes = commands.into_iter().map(start).collect::<Result<_, ServerError>>()?;
         Ok(Self { lanes, simulation: None, active: 0, partial: BTreeMap::new(), incidents: Vec::new() })
@@ -219,6 +229,7 @@ impl Evaluator {
     /// Notes a result of the active lane. Returns the evaluation if it has ended.
     fn settle(&mut self, id: u64, result: ReplayResult) -> Option<Evaluated> {
         let pending = self.partial.get_mut(&id).expect("what has a result was submitted");
+        let result = self.lanes[self.active].comparable(result);
         let goes_on = result.verified && pending.results.len() + 1 < self.lanes.len();
         pending.results.push(result);
         if goes_on {
@@ -230,6 +241,24 @@ impl Evaluator {
 }
 
 impl Lane {
+    /// The result, or that its times do not compare with those before it.
+    fn comparable(&mut self, result: ReplayResult) -> ReplayResult {
+        let environment = &result.environment;
+        if !result.verified || *self.timer.get_or_insert_with(|| environment.timer.clone()) == environment.timer {
+            return result;
+        }
+        let timer = self.timer.as_deref().unwrap_or_default();
+        let reason = match environment.timer_reason.as_str() {
+            "" => String::new(),
+            reason => format!(" ({reason})"),
+        };
+        let error = format!(
+            "timed by {}{reason}, which does not compare with times by {timer}; --timer events times all by events",
+            environment.timer
+        );
+        ReplayResult { verified: false, failed: true, status: ReplayStatus::InternalError, error, ..result }
+    }
+
     fn fill(&mut self, place: usize, partial: &BTreeMap<u64, Pending>) -> Result<(), ServerError> {
         while (self.suspects == 0 || self.in_flight.is_empty())
             && let Some(id) = self.waiting.front()

@@ -37,9 +37,12 @@ pub struct Measured {
     pub timer: String,
 }
 
-/// Whether this is the default timer.
+/// The timer that every device has.
+pub const EVENTS: &str = "events";
+
+/// Whether events timed a session's kernels.
 pub fn is_events(timer: &str) -> bool {
-    matches!(timer, "" | "events")
+    matches!(timer, "" | EVENTS)
 }
 
 impl Measured {

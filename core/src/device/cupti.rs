@@ -1,15 +1,20 @@
-//! Kernel times from CUPTI, NVIDIA's profiling library, where it is installed.
+//! Kernel times from CUPTI, NVIDIA's profiling library, if it is installed.
 //!
-//! Function names, constants and the place of a record's fields are those of cupti_activity.h and cupti_result.h.
+//! CUPTI has the device note when a kernel starts and ends. Events are two commands around it, and their own time counts
+//! too: about 5 µs on an H200. Function names, constants and the offsets of fields come from cupti_activity.h and
+//! cupti_result.h.
 //!
-//! CUPTI has the device note the time at which a kernel starts and ends; events are two commands around it, whose own
-//! time is measured too.
+//! Asking CUPTI for its records takes a tenth of a millisecond and more, so [`Cupti::end_series`] asks once for all
+//! launches of a series. A record belongs to the launch during which its kernel started: the host notes the time on
+//! CUPTI's clock before each launch and after the wait for it. A launch with no kernel or with several (one that launches
+//! others itself) leaves the whole series to its events.
 
 use std::alloc::{Layout, alloc, dealloc};
+use std::cell::RefCell;
 use std::ffi::{c_int, c_uint, c_void};
 use std::path::PathBuf;
 use std::ptr::null_mut;
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libloading::Library;
 
@@ -28,7 +33,8 @@ const KIND: c_int = 10;
 const START: usize = 16;
 const END: usize = 24;
 
-const BUFFER: usize = 256 << 10;
+/// Room for some hundreds of records, and small enough that the allocator keeps the pages.
+const BUFFER: usize = 64 << 10;
 /// `ACTIVITY_RECORD_ALIGNMENT`.
 const ALIGNMENT: usize = 8;
 
@@ -36,14 +42,25 @@ type NextRecord = unsafe extern "C" fn(*mut u8, usize, *mut *mut u8) -> c_int;
 type Request = unsafe extern "C" fn(*mut *mut u8, *mut usize, *mut usize);
 type Complete = unsafe extern "C" fn(*mut c_void, c_uint, *mut u8, usize, usize);
 
+/// A span of time on CUPTI's clock, ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Span {
+    start: u64,
+    end: u64,
+}
+
 /// What CUPTI's callbacks, which have no argument of ours, share with the rest. There is one CUPTI in a process.
 struct Collected {
     next: Option<NextRecord>,
-    /// Start of the latest kernel and its time, ns.
-    latest: Option<(u64, u64)>,
+    /// Kernels since the series began.
+    kernels: Vec<Span>,
 }
 
-static COLLECTED: Mutex<Collected> = Mutex::new(Collected { next: None, latest: None });
+static COLLECTED: Mutex<Collected> = Mutex::new(Collected { next: None, kernels: Vec::new() });
+
+fn collected() -> MutexGuard<'static, Collected> {
+    COLLECTED.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Loads CUPTI, and says what was loaded; `toolkits` are roots of CUDA installations.
 pub(super) fn library(toolkits: &[PathBuf]) -> Option<(Library, PathBuf)> {
@@ -59,10 +76,33 @@ pub(super) fn library(toolkits: &[PathBuf]) -> Option<(Library, PathBuf)> {
     candidates.find_map(|path| unsafe { Library::new(&path) }.ok().map(|library| (library, path)))
 }
 
-/// CUPTI at work.
+/// Has the driver load a profiler's library into each process; Nsight Systems and others set it.
+const INJECTION: &str = "CUDA_INJECTION64_PATH";
+/// Parts of the names of libraries that Nsight Compute, Nsight Systems and Compute Sanitizer load into a process, in lower
+/// case. Two users of CUPTI in one process break each other.
+const PROFILERS: [&str; 4] = ["injection", "sanitizer", "cupti", "nsight"];
+
+/// A profiler in this process, or one that comes with its first context.
+fn other_profiler() -> Option<String> {
+    let announced = std::env::var_os(INJECTION).map(|path| path.to_string_lossy().into_owned());
+    announced.or_else(|| profiler_in(&std::fs::read_to_string("/proc/self/maps").unwrap_or_default()))
+}
+
+/// The first profiler's library in the text of /proc/PID/maps.
+fn profiler_in(maps: &str) -> Option<String> {
+    let path = |line: &str| line.split_once('/').map(|(_, path)| format!("/{path}"));
+    maps.lines().filter_map(path).find(|path| {
+        let name = path.rsplit('/').next().unwrap_or_default().to_lowercase();
+        name.contains(".so") && PROFILERS.iter().any(|part| name.contains(part))
+    })
+}
+
+/// CUPTI, timing the kernels of this process.
 pub struct Cupti {
     flush: unsafe extern "C" fn(c_uint) -> c_int,
     now: unsafe extern "C" fn(*mut u64) -> c_int,
+    /// The launches of the series at hand, each from before it to after the wait for it.
+    launches: RefCell<Vec<Span>>,
     /// Keeps the functions in memory.
     _library: Library,
 }
@@ -74,6 +114,9 @@ impl Cupti {
     /// # Errors
     /// One sentence for the user.
     pub fn start(toolkits: &[PathBuf]) -> Result<Self, String> {
+        if let Some(other) = other_profiler() {
+            return Err(format!("CUPTI is left to another profiler ({other})"));
+        }
         let (library, _) = library(toolkits).ok_or_else(|| {
             format!(
                 "neither {} is installed; CUDA's toolkit has it, and --timer events does without",
@@ -90,7 +133,7 @@ impl Cupti {
             let next: NextRecord = *library.get(b"cuptiActivityGetNextRecord\0").map_err(missing)?;
             let flush = *library.get(b"cuptiActivityFlushAll\0").map_err(missing)?;
             let now = *library.get(b"cuptiGetTimestamp\0").map_err(missing)?;
-            COLLECTED.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).next = Some(next);
+            collected().next = Some(next);
             for (what, code) in
                 [("cuptiActivityRegisterCallbacks", register(request, complete)), ("cuptiActivityEnable", enable(KIND))]
             {
@@ -98,7 +141,7 @@ impl Cupti {
                     return Err(format!("{what} returned error {code} (another profiler may be at work)"));
                 }
             }
-            Ok(Self { flush, now, _library: library })
+            Ok(Self { flush, now, launches: RefCell::default(), _library: library })
         }
     }
 
@@ -110,14 +153,38 @@ impl Cupti {
         time
     }
 
-    /// Time of the kernel that was started last, ns, once the device is idle; `None` where CUPTI has not seen any that
-    /// was started after `since`.
-    pub fn latest(&self, since: u64) -> Option<u64> {
+    /// Notes a launch that began at `start` and that the host has waited for.
+    pub fn launched(&self, start: u64) {
+        self.launches.borrow_mut().push(Span { start, end: self.now() });
+    }
+
+    pub fn begin_series(&self) {
+        self.launches.borrow_mut().clear();
+        collected().kernels.clear();
+    }
+
+    /// The time of each launch since the series began, ns, in their order; the device is idle.
+    ///
+    /// # Errors
+    /// A launch has not exactly one kernel: a sentence without its end.
+    pub fn end_series(&self) -> Result<Vec<u64>, String> {
         // SAFETY: no pointers; the callbacks lock only while they read a buffer, and no lock is held here.
         unsafe { (self.flush)(0) };
-        let mut collected = COLLECTED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        collected.latest.take().filter(|(start, _)| *start >= since).map(|(_, time)| time)
+        times(&self.launches.take(), &std::mem::take(&mut collected().kernels))
     }
+}
+
+/// The times of the launches' kernels, ns.
+fn times(launches: &[Span], kernels: &[Span]) -> Result<Vec<u64>, String> {
+    let of = |(index, launch): (usize, &Span)| {
+        let mut own = kernels.iter().filter(|kernel| (launch.start..=launch.end).contains(&kernel.start));
+        match (own.next(), own.count()) {
+            (Some(kernel), 0) => Ok(kernel.end - kernel.start),
+            (None, _) => Err(format!("CUPTI reports no kernel for launch {}", index + 1)),
+            (_, further) => Err(format!("CUPTI reports {} kernels for launch {}", further + 1, index + 1)),
+        }
+    };
+    launches.iter().enumerate().map(of).collect()
 }
 
 const fn layout() -> Layout {
@@ -139,7 +206,7 @@ unsafe extern "C" fn request(buffer: *mut *mut u8, size: *mut usize, most: *mut 
 
 /// CUPTI gives a buffer back, filled.
 unsafe extern "C" fn complete(_context: *mut c_void, _stream: c_uint, buffer: *mut u8, _size: usize, filled: usize) {
-    let mut collected = COLLECTED.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let mut collected = collected();
     if let Some(next) = collected.next {
         let mut record: *mut u8 = null_mut();
         // SAFETY: the buffer has `filled` bytes of records, which `next` goes through; those of kernels have the fields
@@ -152,9 +219,9 @@ unsafe extern "C" fn complete(_context: *mut c_void, _stream: c_uint, buffer: *m
                 }
                 (record.add(START).cast::<u64>().read(), record.add(END).cast::<u64>().read())
             };
-            // CUPTI writes 0 where it could not take the time.
-            if start > 0 && end >= start && collected.latest.is_none_or(|(latest, _)| latest <= start) {
-                collected.latest = Some((start, end - start));
+            // CUPTI writes 0 if it could not take the time.
+            if start > 0 && end >= start {
+                collected.kernels.push(Span { start, end });
             }
         }
     }
@@ -177,15 +244,14 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_that_starts_last_is_meant() {
+    fn kernels_are_read_from_a_buffer() {
         let (mut buffer, mut size, mut most) = (null_mut(), 0, 1);
         // SAFETY: as CUPTI would call it.
         unsafe { request(&mut buffer, &mut size, &mut most) };
         assert_eq!((size, most), (BUFFER, 0));
-        let records: [[u64; 4]; 5] = [
+        let records: [[u64; 4]; 4] = [
             [KIND as u64, 0, 100, 150],
             [KIND as u64, 0, 300, 307],
-            [KIND as u64, 0, 200, 290],
             // Another kind, and one without times.
             [1, 0, 900, 999],
             [KIND as u64, 0, 0, 0],
@@ -193,9 +259,32 @@ mod tests {
         let words = records.as_flattened();
         // SAFETY: the buffer is larger than the records and aligned.
         unsafe { std::ptr::copy_nonoverlapping(words.as_ptr(), buffer.cast(), words.len()) };
-        COLLECTED.lock().unwrap().next = Some(next);
+        collected().next = Some(next);
         // SAFETY: as CUPTI would call it.
         unsafe { complete(null_mut(), 0, buffer, size, words.len() * 8) };
-        assert_eq!(COLLECTED.lock().unwrap().latest, Some((300, 7)));
+        assert_eq!(collected().kernels, [span(100, 150), span(300, 307)]);
+    }
+
+    fn span(start: u64, end: u64) -> Span {
+        Span { start, end }
+    }
+
+    #[test]
+    fn a_profilers_library_is_found_by_its_name() {
+        let line = |path: &str| format!("7f00-7f10 r-xp 00000000 fe:00 42                 {path}\n");
+        let usual = line("/usr/lib/libc.so.6") + &line("[heap]") + &line("/opt/nsight/report.txt") + &line("");
+        assert_eq!(profiler_in(&usual), None);
+        let proxy = "/opt/nvidia/nsight-compute/target/libInterceptorInjectionTarget.so";
+        assert_eq!(profiler_in(&(usual + &line(proxy))).as_deref(), Some(proxy));
+    }
+
+    #[test]
+    fn a_launch_has_the_time_of_the_one_kernel_that_starts_during_it() {
+        let launches = [span(90, 160), span(290, 320)];
+        let between = span(200, 210);
+        assert_eq!(times(&launches, &[span(300, 307), between, span(100, 150)]), Ok(vec![50, 7]));
+        assert!(times(&launches, &[span(100, 150), between]).is_err(), "the second has none");
+        assert!(times(&launches, &[span(100, 150), span(120, 130), span(300, 307)]).is_err(), "the first has two");
+        assert_eq!(times(&[], &[between]), Ok(Vec::new()));
     }
 }

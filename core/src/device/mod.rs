@@ -210,19 +210,13 @@ pub trait Device {
     /// Waits for everything before it.
     fn wait(&self) -> Result<(), DeviceError>;
 
-    /// Launches likewise, waits, and returns the kernel's time in ns and what took it.
-    fn run(
-        &self,
-        function: DeviceFunction,
-        launch: &Launch,
-        arguments: &[Vec<u8>],
-    ) -> Result<(u64, Timer), DeviceError>;
+    /// Launches likewise, waits, and returns the kernel's time by events, ns.
+    fn run(&self, function: DeviceFunction, launch: &Launch, arguments: &[Vec<u8>]) -> Result<u64, DeviceError>;
 
-    /// Begins a series of [`Device::run`]s, whose times [`Device::end_series`] may know better.
+    /// Begins a series of [`Device::run`]s, whose times [`Device::end_series`] may tell better.
     fn begin_series(&self);
 
-    /// Ends the series: the times of those that have ended well, in their order, where the device's own clock is asked
-    /// now and not after each; `None` where there is nothing to add. An error is one sentence without its end: the
-    /// times that were told after each stand.
+    /// Ends the series: the times of the runs that ended well by the device's own clock, in their order; `None` if events
+    /// time kernels. An error is one sentence without its end: the times by events stand.
     fn end_series(&self) -> Result<Option<(Vec<u64>, Timer)>, String>;
 }

@@ -128,6 +128,9 @@ pub struct InstanceDetails {
     pub memory_bytes: u64,
     /// Seconds since 1970, UTC.
     pub recorded_at: u64,
+    /// Time of the launch on the GPU by events, ns; `None` for a launch on the CPU device.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gpu_time: Option<u64>,
     /// The code that the application ran, as its driver was given it: machine code where there was some, then PTX.
     /// Empty where it is not known, as in files of upstream's.
     #[serde(skip_serializing_if = "Vec::is_empty")]

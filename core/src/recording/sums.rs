@@ -44,7 +44,7 @@ impl RecordingSums {
         let instance = |id: &String| {
             let mut instance = record.instance(database, Some(id))?.1.clone();
             // The same memory, launched another time.
-            (instance.occurrences, instance.ours.recorded_at) = (0, 0);
+            (instance.occurrences, instance.ours.recorded_at, instance.ours.gpu_time) = (0, 0, None);
             let manifests = (of_file(&folder.join(&instance.prologue))?, of_file(&folder.join(&instance.epilogue))?);
             Ok((id.clone(), all(&[checksum(&json(&instance)), manifests.0, manifests.1])))
         };

@@ -29,6 +29,7 @@ use crate::kernels::request::LaunchRequest;
 use crate::memory::access;
 use crate::memory::allocations::{KernelAccess, LiveAllocation};
 use crate::memory::pageable;
+use crate::process::linker;
 use crate::process::log::debug;
 use crate::process::recorded_family;
 use crate::process::settings::settings;
@@ -265,6 +266,7 @@ pub fn record_launch(
                 ..plan.function.launch_attributes(request, plan.context.device)
             },
             memory_bytes: prologue.memory_bytes(),
+            gpu_time: time.filter(|_| linker::cpu_device().is_none()),
             original: plan.files.original(),
             compiled: plan.code.compiled.clone(),
             image: plan.code.image,

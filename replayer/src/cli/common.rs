@@ -17,15 +17,15 @@ use crate::execute::timing::Timing;
 /// The method of timing kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum Timers {
-    /// rocprofiler on AMD's GPUs if it is installed, otherwise events
+    /// The device's own clock if its library is installed and no other profiler uses it, else events: CUPTI for kernels
+    /// of less than 0.2 ms on NVIDIA's GPUs, rocprofiler on AMD's
     #[default]
     Auto,
-    /// Events of the device around the launch
+    /// Events before and after the launch, which add about 5 µs
     Events,
-    /// The device's own times from NVIDIA's CUPTI, which must be installed; they exclude the cost of a launch, which
-    /// matters for kernels of a few microseconds
+    /// NVIDIA's CUPTI, or an error if it cannot be used
     Cupti,
-    /// The device's own times from AMD's rocprofiler-sdk, which must be installed
+    /// AMD's rocprofiler-sdk, or an error if it cannot be used
     Rocprofiler,
 }
 

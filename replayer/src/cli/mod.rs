@@ -256,7 +256,10 @@ impl Arguments {
         };
         let OneShot { code, output_dir, output_ll, output_ptx, repeat, dump_diff, .. } = &**options;
         let all = output_dir.is_some();
+        let common = self.common().settings();
+        let timing = if options.counters.is_empty() { common.timing } else { common.timing.without_cupti() };
         ReplaySettings {
+            timing,
             code: code.file(),
             external: code.external(),
             keep: Keep { before: all, after: all || output_ll.is_some(), isa: all, ..Keep::default() },

@@ -190,7 +190,7 @@ impl ReplayContext {
             unbuilt,
             builder_memory: settings.builder_memory,
             workers: settings.workers.unwrap_or(devices.len()),
-            timing: settings.timing,
+            timing: settings.timing.of_kernel(devices[0], recorded.instance.ours.gpu_time),
             isolation: settings.isolation,
             standby: settings.standby,
             recorded,

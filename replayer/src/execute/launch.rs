@@ -1,6 +1,6 @@
 //! One launch, and the state in which its failure leaves the device.
 
-use mneme_core::device::{Device, DeviceError, DeviceFunction, Timer};
+use mneme_core::device::{Device, DeviceError, DeviceFunction};
 use mneme_core::launch::Launch;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
@@ -8,7 +8,7 @@ use nix::sys::time::TimeValLike;
 use super::memory::ResidentMemory;
 use super::message::RunOutcome;
 
-/// Launches once, and notes the time or what a failure left behind in `done`.
+/// Launches once, and notes the time by events or what a failure left behind in `done`.
 pub fn launch_once(
     device: &dyn Device,
     function: DeviceFunction,
@@ -16,19 +16,19 @@ pub fn launch_once(
     arguments: &[Vec<u8>],
     memory: &mut ResidentMemory<'_>,
     done: &mut RunOutcome,
-) -> Result<Timer, DeviceError> {
+) -> Result<(), DeviceError> {
     repaired(memory.hide(true), done)?;
     let begin = memory.is_here().then(processor_time);
     let ended = device.run(function, launch, arguments);
     let work = begin.map(|begin| processor_time().saturating_sub(begin));
     // After a fault this may fail, as whatever else is done then.
     let shown = memory.hide(false);
-    match ended.and_then(|timed| shown.map(|()| timed)) {
-        Ok((time, timer)) => {
+    match ended.and_then(|time| shown.map(|()| time)) {
+        Ok(time) => {
             done.times.push(time);
             done.work.push(work.unwrap_or(time));
             done.executed = true;
-            Ok(timer)
+            Ok(())
         }
         Err(error) => {
             // A launch that was refused changed nothing; one that failed has mostly taken the context with it, which

@@ -115,7 +115,7 @@ impl Observer<'_> {
             state[word::BLOCKS] = window.min(blocks - first);
             self.set(&state)?;
             moved.bring(device)?;
-            done.timer = launch_once(device, self.function, self.launch, self.arguments, memory, done)?;
+            launch_once(device, self.function, self.launch, self.arguments, memory, done)?;
             repaired(moved.take_back(device), done)?;
             let MemoryVerdict { failures, .. } = repaired(memory.settle(comparisons, None), done)?;
             if verified && !failures.is_empty() {

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::time::{Duration, Instant};
 
 use mneme_core::configuration::CacheState;
-use mneme_core::device::{Device, DeviceError, DeviceFunction, Timer};
+use mneme_core::device::{Device, DeviceError, DeviceFunction};
 use mneme_core::hash::chunk_id;
 use mneme_core::launch::Launch;
 use mneme_core::protocol::StoppingRule;
@@ -83,7 +83,7 @@ impl Series<'_> {
     ) -> Result<bool, DeviceError> {
         let Self { device, order, comparisons, .. } = self;
         let mut allowance = Allowance::new(&order.spec);
-        for index in 0.. {
+        loop {
             let is_over = allowance.is_used_up(&done.times);
             done.warmup = order.spec.stopping.map(|_| allowance.warmup);
             if is_over {
@@ -93,9 +93,7 @@ impl Series<'_> {
                 memory.flush_cache()?;
             }
             self.moved.bring(*device)?;
-            let timer = launch_once(*device, self.function, &self.launch, self.arguments, memory, done)?;
-            // One run that CUPTI has missed makes the times no better than those of events.
-            done.timer = if index == 0 || timer == Timer::Events { timer } else { done.timer };
+            launch_once(*device, self.function, &self.launch, self.arguments, memory, done)?;
             repaired(self.moved.take_back(*device), done)?;
             // After each run: the first that differs is the last, which only shows when memory is restored.
             if let Some((path, file)) = order.spec.memory.as_ref().zip(self.file) {
@@ -210,7 +208,7 @@ impl Allowance {
     }
 }
 
-/// Takes the times of the device's own clock in place of those of events, all of them or none.
+/// Replaces the times by events with those of the device's own clock, all of them or none.
 fn retime(device: &dyn Device, done: &mut RunOutcome) {
     match device.end_series() {
         Ok(None) => {}

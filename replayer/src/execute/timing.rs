@@ -1,19 +1,25 @@
-//! The choice of what times kernels: as it was asked for, or as it can be had.
+//! The choice of what times kernels: as the user asks, or the best that there is.
 
 use std::path::Path;
 
+use mneme_builds::toolkits::toolkits;
 use mneme_core::device::cupti::Cupti;
 use mneme_core::device::gpu::Profiler;
 use mneme_core::device::rocprofiler::Rocprofiler;
 use mneme_core::device::{DeviceError, Interface, Timer};
 
+use crate::context::device::Choice;
+
+/// From this time on, ns, the few microseconds that events add to a kernel's time make no difference.
+const LONG: u64 = 200_000;
+
 /// What is asked to time kernels.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Timing {
-    /// The clock of AMD's GPUs where its library is installed, events elsewhere.
+    /// The device's own clock if its library is installed and free, else events.
     #[default]
     Best,
-    /// This and nothing else, where it starts.
+    /// This and nothing else.
     Only(Timer),
     /// Events, as the library has failed before, in a sentence without its end.
     Without(String),
@@ -24,25 +30,57 @@ impl Timing {
         *self == Self::Best
     }
 
-    /// Starts what times kernels, before the device is opened over this library; and why events are left where the best
-    /// was asked for and cannot be had.
+    /// The choice for a kernel whose recorded launch took `recorded` ns, if that is known: CUPTI is for short kernels on
+    /// NVIDIA's GPUs.
+    pub fn of_kernel(self, device: Choice, recorded: Option<u64>) -> Self {
+        let is_long = recorded.is_some_and(|time| time >= LONG);
+        if device.interface() == Interface::Cuda && (device.is_cpu() || is_long) { self.without_cupti() } else { self }
+    }
+
+    /// The choice beside what CUPTI cannot do while it times kernels: it counts.
+    pub fn without_cupti(self) -> Self {
+        if self.is_best() { Self::Only(Timer::Events) } else { self }
+    }
+
+    /// Starts what times kernels, before the device is opened over this library; and why events do although the device's
+    /// own clock was to.
     pub fn start(&self, interface: Interface, library: &Path) -> Result<(Option<Profiler>, String), DeviceError> {
         let failed = |library: &str, message| DeviceError::Library { library: library.into(), message };
+        let cupti = || Cupti::start(&toolkits()).map(Profiler::Cupti);
+        let rocprofiler = || Rocprofiler::start(library).map(Profiler::Rocprofiler);
+        let or_events = |started: Result<Profiler, String>| match started {
+            Ok(profiler) => (Some(profiler), String::new()),
+            Err(why) => (None, why),
+        };
         Ok(match (self, interface) {
-            (Self::Best, Interface::Hip) => match Rocprofiler::start(library) {
-                Ok(rocprofiler) => (Some(Profiler::Rocprofiler(rocprofiler)), String::new()),
-                Err(why) => (None, why),
-            },
-            (Self::Best, Interface::Cuda) | (Self::Only(Timer::Events), _) => (None, String::new()),
-            (Self::Only(Timer::Cupti), _) => {
-                let cupti = Cupti::start(&mneme_builds::toolkits::toolkits());
-                (Some(Profiler::Cupti(cupti.map_err(|why| failed("CUPTI", why))?)), String::new())
-            }
+            (Self::Best, Interface::Hip) => or_events(rocprofiler()),
+            (Self::Best, Interface::Cuda) => or_events(cupti()),
+            (Self::Only(Timer::Events), _) => (None, String::new()),
+            (Self::Only(Timer::Cupti), _) => (Some(cupti().map_err(|why| failed("CUPTI", why))?), String::new()),
             (Self::Only(Timer::Rocprofiler), _) => {
                 let remedy = |why| failed("--timer rocprofiler", format!("{why}; --timer events does without"));
-                (Some(Profiler::Rocprofiler(Rocprofiler::start(library).map_err(remedy)?)), String::new())
+                (Some(rocprofiler().map_err(remedy)?), String::new())
             }
             (Self::Without(why), _) => (None, why.clone()),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_kernels_are_timed_by_events() {
+        let [gpu, hip, cpu] = ["cuda", "hip", "cpu"].map(|name| Choice::parse(name).unwrap());
+        let best = |device, recorded| Timing::Best.of_kernel(device, recorded);
+        let events = Timing::Only(Timer::Events);
+        assert!(best(gpu, None).is_best());
+        assert!(best(gpu, Some(LONG - 1)).is_best());
+        assert_eq!(best(gpu, Some(LONG)), events);
+        assert_eq!(best(cpu, None), events);
+        assert!(best(hip, Some(LONG)).is_best());
+        let asked = Timing::Only(Timer::Cupti);
+        assert_eq!(asked.clone().of_kernel(gpu, Some(LONG)), asked);
     }
 }

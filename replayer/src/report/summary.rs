@@ -80,12 +80,13 @@ fn time(result: &ReplayResult) -> Option<String> {
     times.sort_unstable();
     let time = |ns: u64| units::time(ns as f64);
     let (first, last) = (*times.first()?, *times.last()?);
-    let device = &result.environment.device;
+    let (device, timer) = (&result.environment.device, &result.environment.timer);
+    let timer = if timer.is_empty() { String::new() } else { format!(", by {timer}") };
     Some(match times.len() {
-        1 => format!("{} in one run on {device}", time(first)),
+        1 => format!("{} in one run on {device}{timer}", time(first)),
         runs => {
             let median = time(times[runs / 2]);
-            format!("{median}, the median of {runs} runs ({} to {}) on {device}", time(first), time(last))
+            format!("{median}, the median of {runs} runs ({} to {}) on {device}{timer}", time(first), time(last))
         }
     })
 }

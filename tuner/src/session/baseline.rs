@@ -1,7 +1,7 @@
 //! The baseline, with which candidates are compared.
 
 use mneme_core::configuration::Configuration;
-use mneme_core::result::{ReplayResult, ReplayStatus};
+use mneme_core::result::{Environment, ReplayResult, ReplayStatus};
 
 use super::criteria::{baseline_results, spokesman};
 use super::resume::has_evidence;
@@ -53,7 +53,9 @@ impl Session {
         let samples: Vec<String> = results.iter().map(samples).collect();
         self.standings.baseline = Some(baseline);
         self.begin_references();
-        let line = format!("Baseline {} exec_time = {metric} ({})", self.criteria.metric.name(), samples.join("; "));
+        let timer = results.first().map(timer).unwrap_or_default();
+        let line =
+            format!("Baseline {} exec_time = {metric} ({}){timer}", self.criteria.metric.name(), samples.join("; "));
         self.progress.baseline(metric);
         self.progress.say(&line);
         Ok(())
@@ -216,6 +218,16 @@ fn samples(result: &ReplayResult) -> String {
     let (warmup, measured) = result.exec_time.split_at(result.exec_time.len() - result.measured().len());
     let warmup = if warmup.is_empty() { String::new() } else { format!(", warm-up = {warmup:?}") };
     format!("samples = {measured:?}{warmup}")
+}
+
+/// What timed the kernels of a result, and why events did if the device's own clock was to.
+fn timer(result: &ReplayResult) -> String {
+    let Environment { timer, timer_reason, .. } = &result.environment;
+    match (timer.as_str(), timer_reason.as_str()) {
+        ("", _) => String::new(),
+        (timer, "") => format!(", timed by {timer}"),
+        (timer, reason) => format!(", timed by {timer}: {reason}"),
+    }
 }
 
 #[cfg(test)]

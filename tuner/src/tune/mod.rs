@@ -27,7 +27,7 @@ use crate::document;
 use crate::early_stop::{EarlyStop, Racing};
 use crate::evaluator::Evaluator;
 use crate::interrupt;
-use crate::measured::Measured;
+use crate::measured::{EVENTS, Measured};
 use crate::objective::Objectives;
 use crate::options::{
     BaselineCode, CandidateSettings, Options, ProteusOutput, Pruner, RunsKind, SearchSettings, SessionMode,
@@ -225,6 +225,10 @@ impl KernelToTune {
         let inspects = settings.mode.inspects();
         // All checks come before the session starts and moves earlier results aside.
         let objectives = Objectives::read(&settings.objectives, settings.metric)?;
+        if !objectives.counters().is_empty() {
+            // CUPTI, the default for short kernels, cannot time kernels while it counts.
+            settings.replay.timer.get_or_insert_with(|| EVENTS.into());
+        }
         let others = self.others(&settings.confirmation.verify_all)?;
         if let Some(path) = &settings.search.start_from {
             start_point(path)?;

@@ -432,12 +432,7 @@ impl Device for Gpu {
         self.vendor.synchronize()
     }
 
-    fn run(
-        &self,
-        function: DeviceFunction,
-        launch: &Launch,
-        arguments: &[Vec<u8>],
-    ) -> Result<(u64, Timer), DeviceError> {
+    fn run(&self, function: DeviceFunction, launch: &Launch, arguments: &[Vec<u8>]) -> Result<u64, DeviceError> {
         let [before, after] = self.events;
         let mut milliseconds = 0.0;
         let since = self.cupti().map_or(0, Cupti::now);
@@ -454,19 +449,25 @@ impl Device for Gpu {
         if let Some(tagged) = tagged {
             tagged.ended();
         }
-        Ok(match self.cupti().and_then(|cupti| cupti.latest(since)) {
-            Some(time) => (time, Timer::Cupti),
-            None => ((f64::from(milliseconds) * 1e6).round() as u64, Timer::Events),
-        })
+        if let Some(cupti) = self.cupti() {
+            cupti.launched(since);
+        }
+        Ok((f64::from(milliseconds) * 1e6).round() as u64)
     }
 
     fn begin_series(&self) {
-        if let Some(rocprofiler) = self.rocprofiler() {
-            rocprofiler.begin_series();
+        match &self.profiler {
+            Some(Profiler::Cupti(cupti)) => cupti.begin_series(),
+            Some(Profiler::Rocprofiler(rocprofiler)) => rocprofiler.begin_series(),
+            None => {}
         }
     }
 
     fn end_series(&self) -> Result<Option<(Vec<u64>, Timer)>, String> {
-        self.rocprofiler().map(|it| it.end_series().map(|times| (times, Timer::Rocprofiler))).transpose()
+        match &self.profiler {
+            Some(Profiler::Cupti(cupti)) => Ok(Some((cupti.end_series()?, Timer::Cupti))),
+            Some(Profiler::Rocprofiler(rocprofiler)) => Ok(Some((rocprofiler.end_series()?, Timer::Rocprofiler))),
+            None => Ok(None),
+        }
     }
 }

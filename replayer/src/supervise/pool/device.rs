@@ -121,8 +121,9 @@ impl PoolDevice {
     pub fn failed_to_start(&mut self, how: &str, context: &ReplayContext) -> Result<(), Fatal> {
         self.failed_starts += 1;
         // A timing library that the user did not request must not prevent using the device.
-        if context.timing.is_best() && self.choice.interface() == Interface::Hip && !self.was_ready() {
-            self.untimed.get_or_insert_with(|| format!("a process with timing by rocprofiler-sdk {how}"));
+        if context.timing.is_best() && !self.was_ready() {
+            let library = if self.choice.interface() == Interface::Hip { "rocprofiler-sdk" } else { "CUPTI" };
+            self.untimed.get_or_insert_with(|| format!("a process with timing by {library} {how}"));
         }
         if self.failed_starts < START_ATTEMPTS {
             return Ok(());

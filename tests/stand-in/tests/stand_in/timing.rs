@@ -53,8 +53,7 @@ impl Kernel<'_> {
         let (grid, block) = (Dim3::new(2, 1, 1), Dim3::new(64, 1, 1));
         let launch = Launch { grid, block, shared_mem: 0, attributes: LaunchAttributes::default() };
         for _ in 0..count {
-            let (_, timer) = self.device.run(self.function, &launch, &self.arguments).unwrap();
-            assert_eq!(timer, Timer::Events, "until the series ends");
+            self.device.run(self.function, &launch, &self.arguments).unwrap();
         }
     }
 
