@@ -217,8 +217,7 @@ impl<'a> Search<'a> {
         if self.found.unshown.is_empty() && self.took > QUICK {
             return Ok(());
         }
-        let first = fresh_inputs::first_seed()?;
-        self.found.fresh_inputs = fresh_inputs::screen(engine, self.context, first, INPUTS, self.limit)?.seeds;
+        self.found.fresh_inputs = fresh_inputs::screen(engine, self.context, None, INPUTS, self.limit)?.seeds;
         Ok(())
     }
 

@@ -27,27 +27,44 @@ pub struct Screened {
     pub discarded: Vec<u64>,
 }
 
+impl Screened {
+    /// Counts the discarded inputs in the evidence of a result.
+    pub fn complete(&self, result: &mut ReplayResult) {
+        if let Some(evidence) = &mut result.evidence {
+            let found = &mut evidence.fresh_inputs;
+            found.tried += self.discarded.len() as u32;
+            found.discarded += self.discarded.len() as u32;
+            found.seeds.extend(&self.discarded);
+        }
+    }
+}
+
 /// A random seed. The seeds after it make inputs in other ways.
 ///
 /// # Errors
 /// The system cannot provide random numbers.
-pub fn first_seed() -> Result<u64, Fatal> {
+fn first_seed() -> Result<u64, Fatal> {
     // Fewer than 53 bits, because some readers of JSON support no more.
     let number = random::number().map_err(|error| Fatal::new(exit::INTERNAL, format!("no random numbers: {error}")))?;
     Ok((number >> 16) * WAYS)
 }
 
-/// Finds `count` inputs, from the seed `first` on, with a time limit for each. Finds fewer if most of them are useless.
+/// Finds `count` inputs, from the seed `first` on (a random one if there is none), with a time limit for each. Finds fewer
+/// if most of them are useless.
 ///
 /// # Errors
 /// Errors that end a replay.
 pub fn screen(
     engine: &mut Engine<'_>,
     context: &ReplayContext,
-    first: u64,
+    first: Option<u64>,
     count: u32,
     limit: Duration,
 ) -> Result<Screened, Fatal> {
+    if count == 0 {
+        return Ok(Screened::default());
+    }
+    let first = first.map_or_else(first_seed, Ok)?;
     let mut found = Screened::default();
     let mut losses = 0;
     for seed in (0..2 * WAYS.max(u64::from(count))).map(|place| first.wrapping_add(place)) {

@@ -174,20 +174,11 @@ fn on_fresh_inputs(
     mut job: Job,
     count: u32,
 ) -> Result<Replayed, Fatal> {
-    let first = match options.fresh_seed {
-        Some(seed) => seed,
-        None => fresh_inputs::first_seed()?,
-    };
-    let inputs = fresh_inputs::screen(engine, context, first, count, context.limit)?;
-    job.run.fresh_inputs = inputs.seeds;
+    let inputs = fresh_inputs::screen(engine, context, options.fresh_seed, count, context.limit)?;
+    job.run.fresh_inputs.clone_from(&inputs.seeds);
     job.schedule = JobSchedule { id: 0, fresh: true, ..job.schedule };
     let mut replayed = one(engine, job)?;
-    if let Some(evidence) = &mut replayed.result.evidence {
-        let found = &mut evidence.fresh_inputs;
-        found.tried += inputs.discarded.len() as u32;
-        found.discarded += inputs.discarded.len() as u32;
-        found.seeds.extend(inputs.discarded);
-    }
+    inputs.complete(&mut replayed.result);
     Ok(replayed)
 }
 

@@ -17,6 +17,7 @@ use serde::Serialize;
 use crate::cli::Sweep;
 use crate::context::ReplayContext;
 use crate::error::Fatal;
+use crate::fresh_inputs;
 use crate::job::Job;
 use crate::process::lines::{self, Line, LineReader};
 use crate::process::stdout;
@@ -44,6 +45,7 @@ pub fn run(options: &Sweep, context: &ReplayContext) -> Result<i32, Fatal> {
     let recorded = context.recorded.recorded_configuration();
     let source = open(&options.configurations)?;
     let mut engine = Engine::start(context)?;
+    let inputs = fresh_inputs::screen(&mut engine, context, options.fresh_seed, options.fresh, context.limit)?;
     let mut lines = LineReader::default();
     let mut open = true;
     let mut configurations: HashMap<u64, Configuration> = HashMap::new();
@@ -54,8 +56,9 @@ pub fn run(options: &Sweep, context: &ReplayContext) -> Result<i32, Fatal> {
         match engine.next(client)? {
             SupervisorEvent::Ready(_) | SupervisorEvent::Cancelled(_) | SupervisorEvent::Tick => {}
             SupervisorEvent::ReaderGone => return Err(stdout::reader_gone()),
-            SupervisorEvent::Finished { id, result, .. } => {
+            SupervisorEvent::Finished { id, mut result, .. } => {
                 let configuration = configurations.remove(&id);
+                inputs.complete(&mut result);
                 say(&Printed { id, configuration: configuration.as_ref(), result: &result }, &mut statuses)?;
             }
             SupervisorEvent::Input => {
@@ -66,7 +69,8 @@ pub fn run(options: &Sweep, context: &ReplayContext) -> Result<i32, Fatal> {
                             configurations.insert(line.number, configuration.clone());
                             let mut job =
                                 Job::new(line.number, configuration, options.runs.iterations, options.runs.warmup);
-                            job.schedule.fresh = options.fresh;
+                            job.schedule.fresh = options.no_reuse;
+                            job.run.fresh_inputs.clone_from(&inputs.seeds);
                             engine.submit(job);
                         }
                         Err(error) => {
@@ -80,8 +84,9 @@ pub fn run(options: &Sweep, context: &ReplayContext) -> Result<i32, Fatal> {
     }
     // The events of configurations that could not be started are still queued.
     while let Some(event) = engine.pending_event() {
-        if let SupervisorEvent::Finished { id, result, .. } = event {
+        if let SupervisorEvent::Finished { id, mut result, .. } = event {
             let configuration = configurations.remove(&id);
+            inputs.complete(&mut result);
             say(&Printed { id, configuration: configuration.as_ref(), result: &result }, &mut statuses)?;
         }
     }

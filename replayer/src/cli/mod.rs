@@ -152,9 +152,15 @@ pub struct Sweep {
     #[arg(value_name = "CONFIGURATIONS", default_value = "-")]
     pub configurations: PathBuf,
 
-    /// Run every configuration, even if one with the same code and launch has run
+    /// Run every configuration, even if one with the same code and the same launch has run
     #[arg(long)]
-    pub fresh: bool,
+    pub no_reuse: bool,
+    /// Also run each on N inputs that differ from the recorded one, and compare with the application's own code
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub fresh: u32,
+    /// The seed of the first of these inputs, as in fresh_inputs of a result [default: random]
+    #[arg(long, value_name = "SEED")]
+    pub fresh_seed: Option<u64>,
 }
 
 /// Replays one recorded GPU kernel under any compilation and launch shape, and verifies every byte that it writes.
@@ -268,7 +274,7 @@ impl Arguments {
             dump: dump_diff.clone(),
             llvm: options.launch.compilation.llvm.and_then(LlvmChoice::version),
             original: code.original,
-            ..self.common().settings()
+            ..common
         }
     }
 }

@@ -43,6 +43,19 @@ fn sweep(recording: &Recording, options: &[&str], lines: &[String], status: i32)
 }
 
 #[test]
+fn a_sweep_runs_on_fresh_inputs_too() {
+    let Some(_) = device() else { return };
+    let lines = ["default<O1>", "default<O3>"].map(|passes| json!({ "passes": passes }).to_string());
+    let (results, _) = sweep(&Recording::make(), &["--fresh", "2", "--fresh-seed", "7"], &lines, 0);
+    let inputs: Vec<_> = results.values().map(|line| &line["Result"]["evidence"]["fresh_inputs"]).collect();
+    for found in &inputs {
+        let number = |name: &str| found[name].as_u64().unwrap_or(0);
+        assert!(number("agreed") > 0 && number("agreed") + number("discarded") == number("tried"), "{found}");
+        assert_eq!(found["seeds"], inputs[0]["seeds"]);
+    }
+}
+
+#[test]
 fn a_sweep_of_which_many_go_wrong_has_a_result_for_each() {
     let Some(device) = device() else { return };
     let recording = Recording::make();
