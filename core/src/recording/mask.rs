@@ -26,7 +26,8 @@ impl Mask {
     pub fn differing(one: &[u8], other: &[u8]) -> Self {
         let mut mask = Self::default();
         let blocks = one.chunks(BLOCK).zip(other.chunks(BLOCK));
-        for (bits, (one, other)) in mask.0.chunks_mut(BLOCK / WORD).zip(blocks).filter(|(_, (one, other))| one != other) {
+        for (bits, (one, other)) in mask.0.chunks_mut(BLOCK / WORD).zip(blocks).filter(|(_, (one, other))| one != other)
+        {
             let ((one, one_rest), (other, other_rest)) = (one.as_chunks::<WORD>(), other.as_chunks::<WORD>());
             for (bits, (one, other)) in bits.iter_mut().zip(one.iter().zip(other)) {
                 *bits = differing_bytes(u64::from_le_bytes(*one) ^ u64::from_le_bytes(*other));

@@ -105,9 +105,19 @@ fn are_halves(bytes: &[u8]) -> bool {
     10 * whole >= 9 * used || (lower > 16.0 && lower > 4.0 * upper)
 }
 
-/// Replaces the numbers of a region; gives how many bytes were.
+/// Replaces the numbers of a region by others of the same magnitude; gives how many bytes were.
 pub fn replace(bytes: &mut [u8], width: Width, addresses: &[Range<u64>], seed: u64) -> u64 {
-    let mask = (1u64 << width.mantissa()) - 1;
+    replace_bits(bytes, width, addresses, seed, width.mantissa())
+}
+
+/// Replaces the numbers of a region by others that differ in the last third of the mantissa: by 2^-16 or 2^-35 of their
+/// value at most.
+pub fn nudge(bytes: &mut [u8], width: Width, addresses: &[Range<u64>], seed: u64) -> u64 {
+    replace_bits(bytes, width, addresses, seed, width.mantissa() / 3)
+}
+
+fn replace_bits(bytes: &mut [u8], width: Width, addresses: &[Range<u64>], seed: u64, bits: u32) -> u64 {
+    let mask = (1u64 << bits) - 1;
     let (mut state, mut replaced) = (seed, 0);
     for double in bytes.chunks_mut(8).filter(|double| !is_address(double, addresses)) {
         for part in double.chunks_exact_mut(width as usize) {

@@ -17,7 +17,7 @@ use crate::files::{self, FileAccess, regular};
 use crate::hash::{Hash64, checksum};
 
 /// Of the file, and of the way in which the bytes are found: maps of another version are made again.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Kinds of devices, as files are named.
 pub const DEVICES: [&str; 3] = ["cpu", "cuda", "hip"];
 /// End of the file's name.

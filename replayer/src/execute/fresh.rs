@@ -27,8 +27,14 @@ use super::series::Series;
 use crate::recording::snapshot::SnapshotRegion;
 use crate::verify::comparison::{Comparison, ElementTally, Part, RegionComparison};
 
-/// Pieces that are changed at a time: all have to be read back.
-const MOST: u64 = (32 << 20) / CHUNK;
+/// Ways in which inputs are made from seeds.
+pub const WAYS: u64 = 4;
+/// The way whose inputs are nearest to the recorded one: for kernels that fail or run for long on others.
+pub const GENTLE: u64 = WAYS - 1;
+/// Pieces that are changed: one of so many, at least and at most so many. All have to be made and read back.
+const PART: u64 = 50;
+const FEW: u64 = (4 << 20) / CHUNK;
+const MOST: u64 = (256 << 20) / CHUNK;
 /// The oracle may take so many times as long as the run on the recorded input, and this besides, ns. That is much, so
 /// that no input is left out because the machine is busy.
 const SLOWER: u64 = 10;
@@ -50,9 +56,11 @@ const LOW: u8 = 7;
 /// Contents of pieces, by their numbers.
 type Contents = BTreeMap<usize, Vec<u8>>;
 
-/// How an input is changed. Of three seeds in a row each has another one.
+/// How an input is changed. Of [`WAYS`] seeds in a row each has another one, or changes another part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
+    /// Floating-point numbers change in their last bits.
+    LastBits,
     /// Floating-point numbers get other mantissas.
     Mantissas,
     /// Floating-point numbers change places, and the lowest bits of other elements change.
@@ -61,6 +69,18 @@ enum Change {
     Words,
     /// The lowest bits of all elements change: of small numbers, such as counts, and of codes.
     Bits,
+}
+
+impl Change {
+    fn of(seed: u64, has_numbers: bool) -> Self {
+        match (seed % WAYS, has_numbers) {
+            (GENTLE, true) => Self::LastBits,
+            (0, true) => Self::Mantissas,
+            (1, true) => Self::Numbers,
+            (0 | GENTLE, false) => Self::Bits,
+            _ => Self::Words,
+        }
+    }
 }
 
 struct FreshInput {
@@ -385,18 +405,14 @@ impl FreshInput {
             *known = known.or_else(|| width(memory, &comparisons[*region], *piece, &live));
         }
         let has_numbers = widths.values().any(Option::is_some);
-        let change = match seed % 3 {
-            0 if has_numbers => Change::Mantissas,
-            1 if has_numbers => Change::Numbers,
-            0 => Change::Bits,
-            _ => Change::Words,
-        };
+        let change = Change::of(seed, has_numbers);
         let mut state = seed;
         let of_all = pieces.len() as u64;
+        let wanted = (of_all / PART).clamp(FEW, MOST);
         let (mut changed, mut is_other) = (Contents::new(), false);
         for (piece, region) in pieces {
             let own = numbers::next(&mut state);
-            if own % of_all.max(1) >= MOST {
+            if own % of_all.max(1) >= wanted {
                 continue;
             }
             let before = memory.before(piece);
@@ -407,7 +423,11 @@ impl FreshInput {
             is_other |= bytes != before;
             // What is filled stays so, or is what an earlier launch on the recorded input has left: code that only
             // works if it finds nonsense there is wrong.
-            memory.fill(piece, &mut bytes, if change == Change::Mantissas { before } else { memory.after(piece) });
+            memory.fill(
+                piece,
+                &mut bytes,
+                if matches!(change, Change::Mantissas | Change::LastBits) { before } else { memory.after(piece) },
+            );
             if bytes != before {
                 changed.insert(piece, bytes);
             }
@@ -458,7 +478,10 @@ fn apply(change: Change, bytes: &mut [u8], width: Option<Width>, live: &[Range<u
                 flip(bytes, live, seed);
             }
         }
-        (Change::Mantissas, None) => {}
+        (Change::LastBits, Some(width)) => {
+            numbers::nudge(bytes, width, live, seed);
+        }
+        (Change::Mantissas | Change::LastBits, None) => {}
     }
 }
 

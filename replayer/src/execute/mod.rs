@@ -11,7 +11,7 @@ pub mod dump;
 mod energy;
 pub mod executor;
 pub mod files;
-mod fresh;
+pub mod fresh;
 mod inspector;
 mod kept;
 mod kernels;
