@@ -101,7 +101,7 @@ mod tests {
         assert!(names(scratch.path()).is_empty());
         let file = scratch.path().join("file");
         std::fs::write(&file, "mine").unwrap();
-        assert!(NewFolder::create(&file).err().unwrap().to_string().contains("is no folder"));
+        assert!(NewFolder::create(&file).err().unwrap().to_string().contains("is not a folder"));
         assert!(NewFolder::create(&file.join("below")).and_then(NewFolder::publish).is_err());
         assert_eq!(names(scratch.path()), ["file"]);
     }
