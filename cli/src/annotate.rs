@@ -1,10 +1,10 @@
 //! The command `mneme annotate`, which sets how the memory of recordings is compared.
 
 use clap::Args;
-use mneme_core::recording::manifest::RecordedArgument;
-use mneme_core::recording::rules::{RuleRegion, RuleTarget, Rules, ToleranceRule};
-use mneme_core::recording::{Moments, RecordingError};
-use mneme_core::tolerance::{DataType, Norm, Threshold, Tolerance};
+use mneme_model::tolerance::{DataType, Norm, Threshold, Tolerance};
+use mneme_recording::manifest::RecordedArgument;
+use mneme_recording::rules::{RuleRegion, RuleTarget, Rules, ToleranceRule};
+use mneme_recording::{Moments, RecordingError};
 
 use crate::error::CommandError;
 use crate::print;

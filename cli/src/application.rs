@@ -8,9 +8,9 @@ use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use clap::Args;
-use mneme_core::image::elf::{MappedFile, Needs, needs};
-use mneme_core::install;
-use mneme_core::summary::RecorderMode;
+use mneme_image::elf::{MappedFile, Needs, needs};
+use mneme_model::summary::RecorderMode;
+use mneme_system::install;
 use nix::errno::Errno;
 use nix::sys::signal::{SigSet, SigmaskHow};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
@@ -73,8 +73,8 @@ impl Application {
         command
             .env("MNEME_DEVICE", device.name())
             .env("MNEME_MODE", mode.name())
-            .env(mneme_core::summary::VARIABLE, summaries.path())
-            .envs(memory_file::run().map(|run| (mneme_core::run::VARIABLE, run)))
+            .env(mneme_model::summary::VARIABLE, summaries.path())
+            .envs(memory_file::run().map(|run| (mneme_system::run::VARIABLE, run)))
             .envs(self.verbosity.iter().map(|level| ("MNEME_LOG_LEVEL", level)))
             .envs(settings.iter().map(|(name, value)| (name, value)));
         self.wait_for(command)
@@ -121,7 +121,7 @@ impl Application {
                 Some(RecorderMode::Apply) => "applying",
                 Some(RecorderMode::Record | RecorderMode::DryRun) => "recording",
             };
-            mneme_core::remark!(
+            mneme_system::remark!(
                 "mneme: {}{doing} on the CPU device",
                 if for_want_of_a_gpu { "no GPU here; " } else { "" }
             );
@@ -258,7 +258,7 @@ pub fn end_like(status: ExitStatus) -> ! {
         }
         std::process::exit(128 + signal);
     }
-    std::process::exit(status.code().unwrap_or(mneme_core::exit::INTERNAL))
+    std::process::exit(status.code().unwrap_or(mneme_system::exit::INTERNAL))
 }
 
 /// Prefixes of libraries that must be loaded first.

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
-use mneme_core::files::{self, FileAccess};
-use mneme_core::install;
+use mneme_system::files::{self, FileAccess};
+use mneme_system::install;
 
 use crate::error::CommandError;
 use crate::print;
@@ -39,8 +39,8 @@ enum Key {
 
 /// The CMake package, for cargo's build folder. `scripts/install` copies the same files.
 const CMAKE_FILES: [(&str, &str); 2] = [
-    ("mnemeConfig.cmake", include_str!("../../compiler/cmake/mnemeConfig.cmake")),
-    ("mnemeConfigVersion.cmake", include_str!("../../compiler/cmake/mnemeConfigVersion.cmake")),
+    ("mnemeConfig.cmake", include_str!("../../cc/cmake/mnemeConfig.cmake")),
+    ("mnemeConfigVersion.cmake", include_str!("../../cc/cmake/mnemeConfigVersion.cmake")),
 ];
 
 /// The headers, for cargo's build folder.

@@ -7,8 +7,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use mneme_core::device::{hip, kind_hint};
-use mneme_core::image::elf::Needs;
+use mneme_device::hip;
+use mneme_image::elf::Needs;
+use mneme_model::device::kind_hint;
 
 use crate::error::CommandError;
 
@@ -178,7 +179,7 @@ mod tests {
             require_gpu(folder.path(), has_driver).map_err(|error| (error.exit_status(), error.to_string()))
         };
         let (status, text) = sentence(true).unwrap_err();
-        assert!(status == mneme_core::exit::NO_DEVICE && text.contains("/dev/nvidiactl"), "{text}");
+        assert!(status == mneme_system::exit::NO_DEVICE && text.contains("/dev/nvidiactl"), "{text}");
         std::fs::write(folder.path().join("nvidiactl"), "").unwrap();
         assert!(sentence(false).unwrap_err().1.contains("libcuda.so.1"));
         assert_eq!(sentence(true), Ok(()));
@@ -199,7 +200,7 @@ mod tests {
     fn an_amd_gpu_that_is_asked_for_has_to_be_there() {
         let folder = tempfile::tempdir().unwrap();
         let error = require_amd_gpu(folder.path()).unwrap_err();
-        assert!(error.exit_status() == mneme_core::exit::NO_DEVICE && error.to_string().contains("/dev/kfd"));
+        assert!(error.exit_status() == mneme_system::exit::NO_DEVICE && error.to_string().contains("/dev/kfd"));
         std::fs::write(folder.path().join("kfd"), "").unwrap();
         assert!(require_amd_gpu(folder.path()).is_ok());
     }

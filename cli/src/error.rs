@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use mneme_core::exit;
-use mneme_core::recording::RecordingError;
+use mneme_recording::RecordingError;
+use mneme_system::exit;
 
 /// An error in one sentence.
 #[derive(Debug, thiserror::Error)]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{ArgGroup, Args};
-use mneme_core::recording::database::kernels;
+use mneme_recording::database::kernels;
 
 use crate::error::CommandError;
 use crate::selection::Selection;

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use mneme_core::recording::check::{CheckReport, check};
-use mneme_core::recording::{RecordingError, USUAL};
-use mneme_core::units;
+use mneme_model::units;
+use mneme_recording::integrity::{CheckReport, check};
+use mneme_recording::{RecordingError, USUAL};
 
 use crate::error::CommandError;
 use crate::print;
@@ -56,7 +56,7 @@ pub fn run(options: &FsckOptions) -> Result<(), CommandError> {
         }
         for problem in problems {
             if let Some(earlier) = last.replace(problem) {
-                mneme_core::remark!("mneme: {earlier}");
+                mneme_system::remark!("mneme: {earlier}");
             }
         }
     }

@@ -3,9 +3,9 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use mneme_core::device::hip::LIBRARIES;
-use mneme_core::image::elf::{MappedFile, Needs};
-use mneme_core::image::stand_in;
+use mneme_device::hip::LIBRARIES;
+use mneme_image::elf::{MappedFile, Needs};
+use mneme_image::stub;
 use tempfile::TempDir;
 
 /// Prefix of the names of HIP's libraries, before a number.
@@ -23,7 +23,7 @@ impl HipLibrary {
         let versions = versions(program);
         let needed = needs.libraries.iter().map(String::as_str).filter(|library| library.starts_with(NAME));
         for name in LIBRARIES.into_iter().chain([WITHOUT_NUMBER]).chain(needed) {
-            std::fs::write(folder.path().join(name), stand_in::library(name, &versions, device.to_str()))?;
+            std::fs::write(folder.path().join(name), stub::library(name, &versions, device.to_str()))?;
         }
         Ok(Self(folder))
     }
@@ -44,7 +44,7 @@ fn versions(program: &Path) -> Vec<String> {
     let known = [(4, 2..=5), (5, 0..=7), (6, 0..=5), (7, 0..=9)];
     let mut versions: Vec<String> =
         known.into_iter().flat_map(|(major, minors)| minors.map(move |minor| format!("hip_{major}.{minor}"))).collect();
-    let named = MappedFile::open(program).map(|file| stand_in::versions_named(file.bytes(), NAME)).unwrap_or_default();
+    let named = MappedFile::open(program).map(|file| stub::versions_named(file.bytes(), NAME)).unwrap_or_default();
     for version in named {
         if !versions.contains(&version) {
             versions.push(version);
@@ -56,7 +56,7 @@ fn versions(program: &Path) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::image::elf::needs as needs_of;
+    use mneme_image::elf::needs as needs_of;
     use std::process::Command;
 
     #[test]

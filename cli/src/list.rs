@@ -1,17 +1,17 @@
 //! The command `mneme ls`, which lists a folder's recorded instances.
 
 use clap::Args;
-use mneme_core::recording::database::InstanceRecord;
-use mneme_core::recording::moments::memory_bytes;
-use mneme_core::recording::poison::PoisonMap;
+use mneme_model::text::shorten;
+use mneme_model::units;
+use mneme_recording::database::InstanceRecord;
+use mneme_recording::moments::memory_bytes;
+use mneme_recording::poison::PoisonMap;
 use serde_json::json;
 
 use crate::error::CommandError;
 use crate::print;
 use crate::selection::{KernelFile, Selection};
 use crate::table::{Align, render};
-use mneme_core::text::shorten;
-use mneme_core::units;
 
 #[derive(Debug, Args)]
 pub struct ListOptions {

@@ -2,7 +2,7 @@
 //!
 //! Its subcommands include the other programs of the installation.
 
-// `print!` panics if standard output is closed. Use `mneme_core::console` instead.
+// `print!` panics if standard output is closed. Use `mneme_system::console` instead.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
 mod annotate;
@@ -42,8 +42,8 @@ use std::path::PathBuf;
 use std::process::exit;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use mneme_core::files::trust;
-use mneme_core::{console, install};
+use mneme_system::files::trust;
+use mneme_system::{console, install};
 
 use self::error::CommandError;
 
@@ -248,15 +248,15 @@ fn main() {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
     mneme_manual::write_if_requested(command);
     let typed: Vec<OsString> = std::env::args_os().collect();
-    let arguments = mneme_core::arguments::normalise(typed.iter().cloned(), &ONE_DASH);
+    let arguments = mneme_system::arguments::normalise(typed.iter().cloned(), &ONE_DASH);
     let parsed = command().try_get_matches_from(arguments).and_then(|matches| CommandLine::from_arg_matches(&matches));
     let mut options = parsed.unwrap_or_else(|error| {
         let _ = error.print();
-        exit(if error.use_stderr() { mneme_core::exit::BAD_USAGE } else { 0 })
+        exit(if error.use_stderr() { mneme_system::exit::BAD_USAGE } else { 0 })
     });
     if let Err(wrong) = trust::add(&options.trust).and_then(|()| install::check_home()) {
-        mneme_core::remark!("mneme: {wrong}");
-        exit(mneme_core::exit::BAD_USAGE);
+        mneme_system::remark!("mneme: {wrong}");
+        exit(mneme_system::exit::BAD_USAGE);
     }
     match &mut options.command {
         Command::Record(record) => record.application.restore(&typed),
@@ -265,7 +265,7 @@ fn main() {
         _ => {}
     }
     if let Err(error) = run(options.command) {
-        mneme_core::remark!("mneme: {error}");
+        mneme_system::remark!("mneme: {error}");
         exit(error.exit_status());
     }
 }

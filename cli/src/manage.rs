@@ -3,15 +3,15 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use mneme_core::recording::RecordingError;
-use mneme_core::recording::database::KernelRecord;
-use mneme_core::recording::export::{self, Format};
-use mneme_core::recording::housekeeping::{self, HousekeepingOutcome};
+use mneme_model::units;
+use mneme_recording::RecordingError;
+use mneme_recording::database::KernelRecord;
+use mneme_recording::export::{self, Format};
+use mneme_recording::housekeeping::{self, HousekeepingOutcome};
 
 use crate::error::CommandError;
 use crate::print;
 use crate::selection::{KernelFile, Selected, Selection};
-use mneme_core::units;
 
 #[derive(Debug, Args)]
 pub struct CleanOptions {

@@ -8,7 +8,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use mneme_core::random;
+use mneme_system::random;
 
 /// The random name of this run, which is given to the processes that it starts.
 ///

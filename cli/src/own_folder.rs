@@ -10,8 +10,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mneme_core::files::private;
-use mneme_core::random;
+use mneme_system::files::private;
+use mneme_system::random;
 
 /// File in the folder, locked while its process lives.
 const LOCK: &str = "run.lock";

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
-use mneme_core::summary::RecorderMode;
+use mneme_model::summary::RecorderMode;
 
 use crate::application::{Application, end_like};
 use crate::error::CommandError;

@@ -4,14 +4,14 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use mneme_core::exit;
-use mneme_core::files::private;
-use mneme_core::recording::database::KernelRecord;
-use mneme_core::recording::export::Format;
-use mneme_core::recording::store::check_writable;
-use mneme_core::recording::{RecordingError, USUAL};
-use mneme_core::summary::{KernelSummary, RecorderMode, merged};
-use mneme_core::text::closest;
+use mneme_model::summary::{KernelSummary, RecorderMode, merged};
+use mneme_model::text::closest;
+use mneme_recording::database::KernelRecord;
+use mneme_recording::export::Format;
+use mneme_recording::store::check_writable;
+use mneme_recording::{RecordingError, USUAL};
+use mneme_system::exit;
+use mneme_system::files::private;
 use regex_lite::Regex;
 
 use crate::application::{Application, end_like};
@@ -125,7 +125,7 @@ fn say_closest(wanted: &str, kernels: &[KernelSummary]) {
     let is_found = |kernel: &KernelSummary| pattern.is_match(&kernel.mangled) || pattern.is_match(&kernel.kernel);
     if !kernels.is_empty() && !kernels.iter().any(is_found) {
         let closest = closest(wanted, kernels.iter().map(|kernel| &kernel.kernel));
-        mneme_core::remark!("mneme: no kernel's name matches '{wanted}'; the most similar are {closest}");
+        mneme_system::remark!("mneme: no kernel's name matches '{wanted}'; the most similar are {closest}");
     }
 }
 

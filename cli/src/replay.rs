@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use mneme_core::exit;
-use mneme_core::result::{ReplayResult, ReplayStatus};
+use mneme_model::result::{ReplayResult, ReplayStatus};
+use mneme_system::exit;
 
 use crate::error::CommandError;
 

@@ -7,20 +7,20 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
-use mneme_core::files::private;
-use mneme_core::recording::database::{KernelRecord, kernels as kernels_in};
-use mneme_core::summary::{
+use mneme_model::summary::{
     GraphLaunches, KernelSummary, MEMORY_NAME, RecorderMode, RecorderSummary, UnwatchedLibrary, merged, merged_graphs,
     parse,
 };
-use mneme_core::units;
+use mneme_model::text::shorten;
+use mneme_model::units;
+use mneme_recording::database::{KernelRecord, kernels as kernels_in};
+use mneme_system::console::check_place;
+use mneme_system::files::private;
 use serde::Serialize;
 
 use crate::error::CommandError;
 use crate::memory_file::MemoryFile;
 use crate::table::{Align, render};
-use mneme_core::console::check_place;
-use mneme_core::text::shorten;
 
 /// Number of kernels that are listed if none of them is recorded.
 const FEW: usize = 5;
@@ -71,7 +71,7 @@ struct Report<'a> {
 
 /// Fails if [`publish`] could not write its files, before the application runs.
 pub fn check_places(file: Option<&Path>) -> Result<(), CommandError> {
-    let lines = std::env::var_os(mneme_core::summary::VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
+    let lines = std::env::var_os(mneme_model::summary::VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from);
     for path in file.filter(|file| *file != Path::new("-")).into_iter().chain(lines.as_deref()) {
         check_place(path).map_err(|source| CommandError::Io { path: path.into(), source })?;
     }
@@ -89,10 +89,10 @@ pub fn publish(
 ) {
     let text = text(mode, application, status, summaries);
     if !text.is_empty() {
-        mneme_core::remark!("{}", text.trim_end_matches('\n'));
+        mneme_system::remark!("{}", text.trim_end_matches('\n'));
     }
     if let Err(error) = write_json(json, application, status, summaries) {
-        mneme_core::remark!("mneme: {error}");
+        mneme_system::remark!("mneme: {error}");
     }
 }
 
@@ -104,7 +104,7 @@ fn write_json(
     status: ExitStatus,
     summaries: &[RecorderSummary],
 ) -> Result<(), CommandError> {
-    if let Some(lines) = std::env::var_os(mneme_core::summary::VARIABLE).filter(|path| !path.is_empty()) {
+    if let Some(lines) = std::env::var_os(mneme_model::summary::VARIABLE).filter(|path| !path.is_empty()) {
         let path = PathBuf::from(lines);
         let append = || -> std::io::Result<()> {
             let mut file = private::append(&path)?;
@@ -412,8 +412,8 @@ fn name(kernel: &KernelSummary) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::launch::Dim3;
-    use mneme_core::summary::{RecordingFailure, ShapeSummary, Times};
+    use mneme_model::launch::Dim3;
+    use mneme_model::summary::{RecordingFailure, ShapeSummary, Times};
 
     fn kernel(name: &str) -> KernelSummary {
         KernelSummary {
@@ -432,7 +432,7 @@ mod tests {
 
     #[test]
     fn the_table_of_tuned_kernels_has_those_alone() {
-        use mneme_core::summary::Applied;
+        use mneme_model::summary::Applied;
         let applied = Some(Applied { replaced: 3, reshaped: 1, before: Some(2000.0), ..Applied::default() });
         let failures = vec![RecordingFailure { reason: "inside a stream capture".into(), launches: 1, broken: false }];
         let tuned = KernelSummary { applied, failures, ..kernel("a(int)") };

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use mneme_core::recording::choice;
-use mneme_core::recording::database::{InstanceRecord, KernelRecord, kernels};
-use mneme_core::recording::manifest::is_manifest;
-use mneme_core::recording::poison::{self, PoisonMap};
-use mneme_core::recording::{Moments, RecordingError, USUAL};
+use mneme_recording::choice;
+use mneme_recording::database::{InstanceRecord, KernelRecord, kernels};
+use mneme_recording::manifest::is_manifest;
+use mneme_recording::poison::{self, PoisonMap};
+use mneme_recording::{Moments, RecordingError, USUAL};
 
 use crate::error::CommandError;
 
@@ -80,7 +80,10 @@ impl KernelFile {
                     Some(0) => "its replays are proof only if they agree on fresh inputs".to_owned(),
                     Some(bytes) => format!("its replays fill the {bytes} bytes that the kernel only writes"),
                 };
-                mneme_core::remark!("mneme: instance {id} of {} changes no memory; {what}", self.record.demangled_name);
+                mneme_system::remark!(
+                    "mneme: instance {id} of {} changes no memory; {what}",
+                    self.record.demangled_name
+                );
             }
         }
         Ok(())
@@ -114,7 +117,7 @@ impl Selected {
 
 fn warn(damaged: &[RecordingError]) {
     for error in damaged {
-        mneme_core::remark!("mneme: {error}");
+        mneme_system::remark!("mneme: {error}");
     }
 }
 

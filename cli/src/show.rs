@@ -4,19 +4,19 @@ use std::fmt::Write;
 use std::path::Path;
 
 use clap::Args;
-use mneme_core::hash::ChunkId;
-use mneme_core::launch::Dim3;
-use mneme_core::recording::database::{ArgumentLayout, InstanceRecord};
-use mneme_core::recording::manifest::{MemoryState, RecordedRegion};
-use mneme_core::recording::store::Store;
-use mneme_core::recording::{CodeKind, Moments, RecordingError};
+use mneme_model::hash::ChunkId;
+use mneme_model::launch::Dim3;
+use mneme_model::units;
+use mneme_recording::database::{ArgumentLayout, InstanceRecord};
+use mneme_recording::manifest::{MemoryState, RecordedRegion};
+use mneme_recording::store::Store;
+use mneme_recording::{CodeKind, Moments, RecordingError};
 use serde::Serialize;
 
 use crate::error::CommandError;
 use crate::print;
 use crate::selection::{KernelFile, Selection};
 use crate::table::{Align, render};
-use mneme_core::units;
 
 #[derive(Debug, Args)]
 pub struct ShowOptions {
@@ -178,7 +178,7 @@ fn file(folder: &Path, name: &str) -> Result<FileDetails, RecordingError> {
 
 fn arguments(kernel: &KernelFile, prologue: &MemoryState) -> Vec<ArgumentDetails> {
     let record = &kernel.record;
-    let details = |(index, argument): (usize, &mneme_core::recording::manifest::RecordedArgument)| {
+    let details = |(index, argument): (usize, &mneme_recording::manifest::RecordedArgument)| {
         let size = argument.bytes.len() as u32;
         let unknown = ArgumentLayout { offset: argument.offset, size, kind: String::new() };
         let layout = record.ours.arguments.iter().find(|layout| layout.offset == argument.offset).unwrap_or(&unknown);
@@ -331,8 +331,9 @@ fn indented(table: &str, text: &mut String) -> std::fmt::Result {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::recording::manifest::{Allocation, AllocationKind, CHUNK, Header, Moment, RecordedVariable};
-    use mneme_core::recording::store::StoreWriter;
+    use mneme_model::launch::Moment;
+    use mneme_recording::manifest::{Allocation, AllocationKind, CHUNK, Header, RecordedVariable};
+    use mneme_recording::store::StoreWriter;
 
     #[test]
     fn values_are_read_by_type() {

@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use mneme_core::install;
+use mneme_system::install;
 
 use crate::error::CommandError;
 

@@ -6,10 +6,10 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use mneme_core::recording::database::kernels;
-use mneme_core::recording::export::{Format, export};
-use mneme_core::recording::housekeeping::HousekeepingOutcome;
-use mneme_core::summary::{RecorderSummary, RecordingFailure};
+use mneme_model::summary::{RecorderSummary, RecordingFailure};
+use mneme_recording::database::kernels;
+use mneme_recording::export::{Format, export};
+use mneme_recording::housekeeping::HousekeepingOutcome;
 
 use crate::error::CommandError;
 use crate::own_folder::{self, OwnFolder};

@@ -4,9 +4,9 @@
 
 use std::path::Path;
 
-use mneme_core::device::MOST_CPU_DEVICES;
-use mneme_core::files::trust;
-use mneme_core::image::architecture::Processor;
+use mneme_model::architecture::Processor;
+use mneme_model::device::MOST_CPU_DEVICES;
+use mneme_system::files::trust;
 use regex_lite::Regex;
 
 use crate::error::CommandError;

@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use mneme_core::exit;
-use mneme_core::launch::Dim3;
-use mneme_core::recording::database::{
+use mneme_model::launch::{Dim3, Moment};
+use mneme_recording::database::{
     ArgumentLayout, InstanceDetails, InstanceRecord, KernelDetails, KernelRecord, VERSION, add_instance,
 };
-use mneme_core::recording::manifest::{Allocation, AllocationKind, Header, MemoryState, Moment, RecordedArgument};
-use mneme_core::recording::store::StoreWriter;
+use mneme_recording::manifest::{Allocation, AllocationKind, Header, MemoryState, RecordedArgument};
+use mneme_recording::store::StoreWriter;
+use mneme_system::exit;
 use serde_json::Value;
 
 const SIZE: u64 = 100_000;

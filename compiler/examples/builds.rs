@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use mneme_builds::process::frame;
-use mneme_builds::program::{BuildProgram, Preparation};
+use mneme_builds::builder::{BuildProgram, Preparation};
 use mneme_builds::protocol::{BuildOrder, BuildReply, CodeParts, Greeted, Opening};
 use mneme_builds::{BuildPlan, BuildSpec, RecordedKernel, Target};
-use mneme_core::configuration::Configuration;
-use mneme_core::launch::Dim3;
-use mneme_core::recording::manifest::RecordedArgument;
+use mneme_model::configuration::Configuration;
+use mneme_model::launch::Dim3;
+use mneme_recording::manifest::RecordedArgument;
+use mneme_sandbox::frame;
 
 /// A small generator of random numbers (SplitMix64).
 struct Random(u64);
@@ -131,7 +131,7 @@ fn main() {
                 preprocess += built.preprocess;
                 optimise += built.optimise;
                 codegen += built.codegen;
-                codes.insert(reply.number, mneme_core::hash::chunk_id(&image).to_string());
+                codes.insert(reply.number, mneme_model::hash::chunk_id(&image).to_string());
             }
             Some(Err(error)) => {
                 failed += 1;
@@ -149,6 +149,6 @@ fn main() {
         1e3 * preprocess / done,
         1e3 * optimise / done,
         1e3 * codegen / done,
-        mneme_core::hash::chunk_id(&all)
+        mneme_model::hash::chunk_id(&all)
     );
 }

@@ -1,11 +1,12 @@
 //! GPU architectures, and LLVM's target machine for each.
 
+use std::sync::Once;
+
 use inkwell::OptimizationLevel;
 use inkwell::attributes::AttributeLoc;
 use inkwell::module::Module;
 use inkwell::targets::{CodeModel, InitializationConfig, RelocMode, Target, TargetMachine, TargetTriple};
-use mneme_core::image::architecture::{Processor, Vendor};
-use std::sync::Once;
+use mneme_model::architecture::{Processor, Vendor};
 
 use crate::error::BuildError;
 use crate::ir::contraction;

@@ -2,8 +2,8 @@
 
 use inkwell::context::Context;
 use mneme_builds::Target;
-use mneme_core::image::architecture::Vendor;
-use mneme_core::protocol::Examination;
+use mneme_model::architecture::Vendor;
+use mneme_model::protocol::Examination;
 
 use crate::architecture::CodegenArchitecture;
 use crate::error::BuildError;

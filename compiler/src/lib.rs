@@ -6,7 +6,7 @@
 //! handle, and that must be the result of one configuration, not the end of a tuning session. The parent calls
 //! [`warm_up`] before it forks, so children do not pay for initialisation.
 
-// `print!` panics when the stream is closed. Use `mneme_core::console` instead.
+// `print!` panics when the stream is closed. Use `mneme_system::console` instead.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod architecture;
@@ -64,11 +64,11 @@ use mneme_builds::instrument::Instrument;
 use mneme_builds::progress::Stage;
 use mneme_builds::spec::FAULT;
 use mneme_builds::{BuildText, ImageKind, Target};
-use mneme_core::compile_options::CompileOptions;
-use mneme_core::configuration::{Configuration, DEFAULT_PASSES};
-use mneme_core::image::architecture::Processor;
-use mneme_core::image::{code_object, cubin, ptx as ptx_image};
-use mneme_core::launch::Dim3;
+use mneme_image::{code_object, cubin, ptx as ptx_image};
+use mneme_model::architecture::Processor;
+use mneme_model::compile_options::CompileOptions;
+use mneme_model::configuration::{Configuration, DEFAULT_PASSES};
+use mneme_model::launch::Dim3;
 use mneme_ptx::names::{self, NamedAddress};
 
 use architecture::CodegenArchitecture;

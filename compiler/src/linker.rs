@@ -6,7 +6,7 @@
 use std::io::Read as _;
 use std::os::fd::AsRawFd as _;
 
-use mneme_builds::programs::TransientFile;
+use mneme_sandbox::tools::TransientFile;
 
 use crate::error::BuildError;
 use crate::llvm;

@@ -6,9 +6,10 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::exit;
 
-use crate::server;
 use clap::{CommandFactory, Parser, ValueEnum};
 use tracing::level_filters::LevelFilter;
+
+use crate::server;
 
 /// Compiles recorded kernels with LLVM, for mneme-replay, which starts it
 ///
@@ -41,21 +42,21 @@ pub fn main() {
     let options = BuilderOptions::parse();
     tracing_subscriber::fmt()
         .with_max_level(options.log)
-        .with_writer(mneme_core::console::PlainStderr::default)
+        .with_writer(mneme_system::console::PlainStderr::default)
         .with_ansi(false)
         .without_time()
         .with_target(false)
         .init();
     let client = client().unwrap_or_else(|error| {
-        mneme_core::remark!("{NAME}: {error}; mneme-replay starts this program");
-        exit(mneme_core::exit::BAD_USAGE)
+        mneme_system::remark!("{NAME}: {error}; mneme-replay starts this program");
+        exit(mneme_system::exit::BAD_USAGE)
     });
     exit(match server::run(client, options.prepare == Prepare::Full) {
-        Ok(()) => mneme_core::exit::VERIFIED,
+        Ok(()) => mneme_system::exit::VERIFIED,
         // The client sees that this program ends. If the stream was cut off, the client is gone.
         Err(error) => {
             tracing::debug!("the stream to the program that has started this one: {error}");
-            mneme_core::exit::INTERNAL
+            mneme_system::exit::INTERNAL
         }
     })
 }

@@ -4,10 +4,10 @@ use mneme_builds::instrument::{Instrument, Instrumented};
 use mneme_builds::plan::External;
 use mneme_builds::progress::BuildProgress;
 use mneme_builds::{ImageKind, Keep, Spills, Target};
-use mneme_core::compile_options::CompileOptions;
-use mneme_core::configuration::Configuration;
-use mneme_core::recording::database::ArgumentLayout;
-use mneme_core::recording::manifest::{Allocation, RecordedArgument, RecordedVariable};
+use mneme_model::compile_options::CompileOptions;
+use mneme_model::configuration::Configuration;
+use mneme_recording::database::ArgumentLayout;
+use mneme_recording::manifest::{Allocation, RecordedArgument, RecordedVariable};
 
 use crate::assembler::AssemblerOptions;
 use crate::preloaded::Preloaded;

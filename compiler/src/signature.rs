@@ -1,6 +1,6 @@
 //! Checks that a kernel's parameters are those that were recorded.
 
-use mneme_core::recording::database::ArgumentLayout;
+use mneme_recording::database::ArgumentLayout;
 
 use crate::error::BuildError;
 

@@ -5,9 +5,9 @@
 use inkwell::AddressSpace;
 use inkwell::context::Context;
 use mneme_builds::Target;
-use mneme_core::configuration::Configuration;
-use mneme_core::launch::Dim3;
-use mneme_core::recording::manifest::RecordedVariable;
+use mneme_model::configuration::Configuration;
+use mneme_model::launch::Dim3;
+use mneme_recording::manifest::RecordedVariable;
 
 use crate::architecture::CodegenArchitecture;
 use crate::error::BuildError;

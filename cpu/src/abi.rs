@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use mneme_abi::cuda::types::{CUipcMemHandle, CUmemLocation, ChannelFormat, Dimensions, Extent, PitchedPointer};
-use mneme_core::cancellation::PutOff;
+use mneme_system::cancellation::PutOff;
 
 use crate::status::{Status, StatusResult};
 
@@ -396,7 +396,7 @@ pub fn enter(body: impl FnOnce() -> StatusResult) -> Status {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::cancellation;
+    use mneme_system::cancellation;
 
     #[test]
     fn a_thread_is_not_cancelled_within_a_call() {

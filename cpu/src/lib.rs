@@ -34,5 +34,5 @@ mod testing;
 /// Runs when the library is loaded, and remembers the environment of that moment.
 #[ctor::ctor(unsafe)]
 fn start() {
-    let _ = std::panic::catch_unwind(mneme_core::environment::remember);
+    let _ = std::panic::catch_unwind(mneme_system::environment::remember);
 }

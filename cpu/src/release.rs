@@ -4,7 +4,7 @@
 
 use std::sync::OnceLock;
 
-use mneme_core::image::elf::{MappedFile, loaded_objects, needs};
+use mneme_image::elf::{MappedFile, loaded_objects, needs};
 
 /// CUDA's release, from the name of the runtime, such as `libcudart.so.13`.
 pub fn of_cuda() -> Option<u32> {

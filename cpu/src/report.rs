@@ -17,6 +17,6 @@ macro_rules! say {
 
 /// The demangled name of a kernel, or the name itself if it is not a C++ name.
 pub fn readable(name: &str) -> String {
-    let mangled = mneme_core::symbol::without_unit(name);
+    let mangled = mneme_image::symbol::without_unit(name);
     cpp_demangle::Symbol::new(mangled).ok().and_then(|symbol| symbol.demangle().ok()).unwrap_or_else(|| name.to_owned())
 }

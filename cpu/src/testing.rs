@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use mneme_core::image::cpu_object::{CpuKernel, CpuParameter, CpuTable, CpuVariable, SECTION, VERSION};
+use mneme_image::cpu_object::{CpuKernel, CpuParameter, CpuTable, CpuVariable, SECTION, VERSION};
 
 use crate::loader::{self, Loaded, PlacementRange};
 

@@ -22,7 +22,7 @@ pub fn libfuzzer(input: &[u8]) {
         name.and_then(|name| targets::target(&name)).unwrap_or_else(|| {
             let names: Vec<_> = TARGETS.iter().map(|target| target.name).collect();
             eprintln!("pass --target=NAME, one of {}", names.join(", "));
-            std::process::exit(mneme_core::exit::BAD_USAGE);
+            std::process::exit(mneme_system::exit::BAD_USAGE);
         })
     });
     let target = *TARGET;

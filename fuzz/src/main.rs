@@ -39,7 +39,7 @@ fn main() -> std::io::Result<()> {
         }
         _ => {
             eprintln!("usage: mneme-fuzz RUNS [SEED], mneme-fuzz TARGET RUNS [SEED [FOLDER]], mneme-fuzz seeds FOLDER");
-            std::process::exit(mneme_core::exit::BAD_USAGE);
+            std::process::exit(mneme_system::exit::BAD_USAGE);
         }
     }
 }

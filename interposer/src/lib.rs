@@ -51,7 +51,7 @@ static ALLOCATOR: process::reserve::WithReserve = process::reserve::WithReserve:
 #[ctor::ctor(unsafe)]
 fn start() {
     let _ = std::panic::catch_unwind(|| {
-        mneme_core::environment::remember();
+        mneme_system::environment::remember();
         process::log::remember_standard_error();
         process::settings::remember_start_folder();
         recorder::note_start();

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-use mneme_core::image::ir_section::{IrArgument, IrTable, Symbol, SymbolKind, VariableInfo, encode};
-use mneme_core::recording::database::{KernelRecord, kernels};
-use mneme_core::recording::manifest::{AllocationKind, MemoryState};
-use mneme_core::recording::store::Store;
+use mneme_image::ir_section::{IrArgument, IrTable, Symbol, SymbolKind, VariableInfo, encode};
+use mneme_recording::database::{KernelRecord, kernels};
+use mneme_recording::manifest::{AllocationKind, MemoryState};
+use mneme_recording::store::Store;
 
 const ELEMENTS: usize = 50_000;
 

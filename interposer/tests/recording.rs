@@ -10,11 +10,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
-use mneme_core::compile_options::CompileOptions;
-use mneme_core::image::ir_section::{IrArgument, IrTable, Symbol, SymbolKind, VariableInfo, encode};
-use mneme_core::recording::database::{KernelRecord, kernels};
-use mneme_core::recording::manifest::{AllocationKind, MemoryState};
-use mneme_core::recording::store::Store;
+use mneme_image::ir_section::{IrArgument, IrTable, Symbol, SymbolKind, VariableInfo, encode};
+use mneme_model::compile_options::CompileOptions;
+use mneme_recording::database::{KernelRecord, kernels};
+use mneme_recording::manifest::{AllocationKind, MemoryState};
+use mneme_recording::store::Store;
 
 const ELEMENTS: usize = 50_000;
 
@@ -566,7 +566,7 @@ fn descriptors_that_the_application_closes_and_uses_are_its_own() {
         assert!(run.stdout().contains("40 files are right\n"), "{how}: {}{}", run.stdout(), run.stderr());
         assert_eq!(run.output.status.code(), Some(4), "{how}: {}", run.stderr());
         assert_eq!(instances(&run), 2 + 4, "{how}: {}", run.stderr());
-        let report = mneme_core::recording::check::check(&run.data()).unwrap();
+        let report = mneme_recording::integrity::check(&run.data()).unwrap();
         assert!(report.problems.is_empty(), "{how}: {report:?}");
     }
 }

@@ -9,12 +9,12 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use mneme_builds::program::Preparation;
-use mneme_core::configuration::Configuration;
-use mneme_core::device::Interface;
-use mneme_core::exit;
-use mneme_core::recording::poison::{self, PoisonMap};
-use mneme_core::result::ReplayStatus;
+use mneme_builds::builder::Preparation;
+use mneme_device::Interface;
+use mneme_model::configuration::Configuration;
+use mneme_model::result::ReplayStatus;
+use mneme_recording::poison::{self, PoisonMap};
+use mneme_system::exit;
 
 use crate::context::ReplayContext;
 use crate::context::settings::{Isolation, ReplaySettings};
@@ -247,7 +247,7 @@ impl<'a> Search<'a> {
                 }
                 SupervisorEvent::Tick => {
                     self.announced = true;
-                    mneme_core::remark!(
+                    mneme_system::remark!(
                         "mneme-replay: looking for the bytes that the kernel only writes, once for this recording…"
                     );
                 }

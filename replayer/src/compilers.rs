@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use mneme_core::configuration::Configuration;
-use mneme_core::exit;
-use mneme_core::result::ReplayResult;
+use mneme_model::configuration::Configuration;
+use mneme_model::result::ReplayResult;
+use mneme_system::exit;
 use serde::Serialize;
 
 use crate::cli::OneShot;
@@ -33,7 +33,7 @@ pub fn run(options: &OneShot, context: &ReplayContext, configuration: &Configura
         return Err(Fatal::new(exit::BAD_USAGE, error));
     }
     let results = replay(options, context, configuration)?;
-    mneme_core::remark!("{}", table(&results).trim_end());
+    mneme_system::remark!("{}", table(&results).trim_end());
     let mut text =
         serde_json::to_string_pretty(&Printed { configuration, results: &results }).expect("plain data serialises");
     text.push('\n');
@@ -123,7 +123,7 @@ fn time(result: &ReplayResult) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::result::ReplayStatus;
+    use mneme_model::result::ReplayStatus;
 
     #[test]
     fn a_table_has_a_line_for_each_version() {

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use mneme_builds::program::ProgramError;
-use mneme_core::exit;
-use mneme_core::files::trust;
-use mneme_core::recording::RecordingError;
+use mneme_builds::builder::ProgramError;
+use mneme_recording::RecordingError;
+use mneme_system::exit;
+use mneme_system::files::trust;
 
 /// The error that ends a program: one sentence, and the matching exit status.
 #[derive(Debug, thiserror::Error)]

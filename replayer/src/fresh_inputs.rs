@@ -7,9 +7,9 @@
 
 use std::time::Duration;
 
-use mneme_core::exit;
-use mneme_core::random;
-use mneme_core::result::{ReplayResult, ReplayStatus};
+use mneme_model::result::{ReplayResult, ReplayStatus};
+use mneme_system::exit;
+use mneme_system::random;
 
 use crate::context::ReplayContext;
 use crate::error::Fatal;

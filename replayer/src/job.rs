@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use mneme_builds::instrument::Instrument;
-use mneme_core::configuration::{Configuration, Specialize};
-use mneme_core::observation::Observe;
-use mneme_core::result::ReplayStatus;
+use mneme_builds::{BuildSpec, Built, NotBuilt};
+use mneme_model::configuration::{Configuration, Specialize};
+use mneme_model::observation::Observe;
+use mneme_model::result::ReplayStatus;
 
 use crate::context::ReplayContext;
 use crate::execute::message::{InstrumentedCode, RunRequest, RunSpec};
-use mneme_builds::{BuildSpec, Built, NotBuilt};
 
 /// A configuration to replay.
 #[derive(Clone, Debug)]

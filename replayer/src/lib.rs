@@ -13,7 +13,7 @@
 //! A configuration passes through the modules in this order: [`cli`] or [`serve`] → [`job`] → [`supervise`] → [`build`]
 //! → [`execute`] → [`verify`] → [`report`]. A module uses only modules that are declared before it below.
 
-// These macros panic when the stream is closed. Use `mneme_core::console` instead.
+// These macros panic when the stream is closed. Use `mneme_system::console` instead.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod error;

@@ -3,11 +3,12 @@
 use std::io::IsTerminal;
 use std::rc::Rc;
 
-use mneme_core::configuration::Configuration;
-use mneme_core::exit;
-use mneme_core::observation::Observe;
-use mneme_core::recording::rules::Rules;
-use mneme_core::result::{Mismatch, ReplayResult, ReplayStatus, Variation};
+use mneme_builds::{BuildOutcome, NotBuilt};
+use mneme_model::configuration::Configuration;
+use mneme_model::observation::Observe;
+use mneme_model::result::{Mismatch, ReplayResult, ReplayStatus, Variation};
+use mneme_recording::rules::Rules;
+use mneme_system::exit;
 
 use crate::cli::{LlvmChoice, OneShot};
 use crate::compilers;
@@ -19,13 +20,10 @@ use crate::fresh_inputs;
 use crate::job::{Job, JobSchedule};
 use crate::process::stdout;
 use crate::recording::snapshot::SnapshotRegion;
-use crate::report::artifacts;
-use crate::report::observed;
 use crate::report::result::PrintedResult;
-use crate::report::summary;
+use crate::report::{artifacts, observed, summary};
 use crate::supervise::engine::Engine;
 use crate::supervise::{Client, SupervisorEvent};
-use mneme_builds::{BuildOutcome, NotBuilt};
 
 /// The region of a mismatch between the recorded buffers.
 const OUTSIDE: &str = "outside";
@@ -81,31 +79,31 @@ pub fn run(options: &OneShot, context: &ReplayContext) -> Result<i32, Fatal> {
     let is_no_wonder =
         is_observed && matches!(result.status, ReplayStatus::FailedVerification | ReplayStatus::Unproven);
     if !result.error.is_empty() && !is_no_wonder {
-        mneme_core::remark!("mneme-replay: {}", result.error);
+        mneme_system::remark!("mneme-replay: {}", result.error);
     }
     if !result.counters_reason.is_empty() {
-        mneme_core::remark!("mneme-replay: cannot count hardware counters: {}", result.counters_reason);
+        mneme_system::remark!("mneme-replay: cannot count hardware counters: {}", result.counters_reason);
     }
     if let Some(variations) = &result.variations {
-        mneme_core::remark!("{}", crate::report::variations::text(variations, result.exec_time.len()));
+        mneme_system::remark!("{}", crate::report::variations::text(variations, result.exec_time.len()));
         if options.write_tolerances {
             write_tolerances(context, variations)?;
         }
     }
     if let Some(faults) = &result.faults {
-        mneme_core::remark!("{}", observed::text(faults));
+        mneme_system::remark!("{}", observed::text(faults));
     }
     if let Some(touched) = &result.touched {
         let recorded = context.snapshot.layout.regions.iter().map(|region| region.size).sum();
-        mneme_core::remark!("{}", observed::touched_text(touched, recorded));
+        mneme_system::remark!("{}", observed::touched_text(touched, recorded));
     }
     if options.observation.wrote.is_some() && result.executed {
         let nothing = || "the kernel wrote none of these bytes".to_owned();
-        mneme_core::remark!("{}", result.last_write.as_ref().map_or_else(nothing, observed::last_write_text));
+        mneme_system::remark!("{}", result.last_write.as_ref().map_or_else(nothing, observed::last_write_text));
     }
     let has_gone_astray = |mismatch: &Mismatch| mismatch.region == OUTSIDE;
     if result.mismatch.iter().chain(&result.more_mismatches).any(has_gone_astray) {
-        mneme_core::remark!(
+        mneme_system::remark!(
             "mneme-replay: the kernel wrote outside the recorded buffers; run with --check to find the accesses"
         );
     }
@@ -195,13 +193,13 @@ fn write_tolerances(context: &ReplayContext, variations: &[Variation]) -> Result
     let (written, left) = crate::report::variations::write(&context.recorded, variations)
         .map_err(|error| Fatal::new(exit::BAD_RECORDING, format!("cannot write the tolerances: {error}")))?;
     for rule in &written {
-        mneme_core::remark!("from now on {} is compared as {}", rule.target, rule.tolerance);
+        mneme_system::remark!("from now on {} is compared as {}", rule.target, rule.tolerance);
     }
     if !written.is_empty() {
-        mneme_core::remark!("written to {}", Rules::path(&context.recorded.database).display());
+        mneme_system::remark!("written to {}", Rules::path(&context.recorded.database).display());
     }
     for variation in left {
-        mneme_core::remark!(
+        mneme_system::remark!(
             "the {} elements at {} are not floating-point numbers, so no tolerance was written; to set one yourself, see --tolerance",
             variation.dtype,
             variation.address

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::process::{Command, exit};
 
 use clap::CommandFactory;
-use mneme_builds::process::interruption::on_interruption_say;
-use mneme_core::console::PlainStderr;
-use mneme_core::files::trust;
-use mneme_core::install;
+use mneme_sandbox::interruption::on_interruption_say;
+use mneme_system::console::PlainStderr;
+use mneme_system::files::trust;
+use mneme_system::install;
 
 use crate::cli::{Arguments, Bisect, CommonOptions};
 use crate::error::Fatal;
@@ -40,7 +40,7 @@ fn replay() -> ! {
         if let Arguments::Serve(_) = arguments {
             serve::report(&fatal);
         }
-        mneme_core::remark!("mneme-replay: {fatal}");
+        mneme_system::remark!("mneme-replay: {fatal}");
         fatal.status
     }))
 }
@@ -75,7 +75,7 @@ fn bisect() -> ! {
     );
     exit(bisect::run(&options).unwrap_or_else(|fatal| {
         try_again(&fatal);
-        mneme_core::remark!("mneme-bisect: {fatal}");
+        mneme_system::remark!("mneme-bisect: {fatal}");
         fatal.status
     }))
 }
@@ -84,14 +84,14 @@ fn bisect() -> ! {
 fn usage(error: &clap::Error) -> ! {
     // The only possible error is a broken pipe, which makes no difference.
     let _ = error.print();
-    exit(if error.use_stderr() { mneme_core::exit::BAD_USAGE } else { mneme_core::exit::VERIFIED })
+    exit(if error.use_stderr() { mneme_system::exit::BAD_USAGE } else { mneme_system::exit::VERIFIED })
 }
 
 /// The first steps of both programs: trusted folders, and the level of messages on standard error.
 fn begin(name: &str, options: &CommonOptions) {
     if let Err(wrong) = trust::add(&options.trust).and_then(|()| install::check_home()) {
-        mneme_core::remark!("{name}: {wrong}");
-        exit(mneme_core::exit::BAD_USAGE);
+        mneme_system::remark!("{name}: {wrong}");
+        exit(mneme_system::exit::BAD_USAGE);
     }
     tracing_subscriber::fmt()
         .with_max_level(options.level)

@@ -7,11 +7,11 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use mneme_core::configuration::Configuration;
-use mneme_core::exit;
-use mneme_core::files::trust;
-use mneme_core::protocol::{Changes, Statistics};
-use mneme_core::result::{ReplayResult, ReplayStatus};
+use mneme_model::configuration::{Changes, Configuration};
+use mneme_model::protocol::Statistics;
+use mneme_model::result::{ReplayResult, ReplayStatus};
+use mneme_system::exit;
+use mneme_system::files::trust;
 use serde::Serialize;
 
 use crate::cli::Sweep;
@@ -91,7 +91,7 @@ pub fn run(options: &Sweep, context: &ReplayContext) -> Result<i32, Fatal> {
         }
     }
     let statistics = Statistics { finished: statuses.finished, ..engine.statistics() };
-    mneme_core::remark!("mneme-replay: {}", summary(&statistics));
+    mneme_system::remark!("mneme-replay: {}", summary(&statistics));
     engine.leave();
     let has = |status: ReplayStatus| statistics.finished.contains_key(status.name());
     // Invalid configurations are not tried either.
@@ -152,7 +152,7 @@ fn summary(statistics: &Statistics) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::launch::Dim3;
+    use mneme_model::launch::Dim3;
 
     fn parsed(text: &str) -> Result<Configuration, String> {
         let recorded = Configuration::recorded(Dim3::new(7, 1, 1), Dim3::new(32, 1, 1), 0);

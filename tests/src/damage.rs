@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use mneme_core::recording::database::KernelRecord;
-use mneme_core::recording::manifest::MemoryState;
+use mneme_recording::database::KernelRecord;
+use mneme_recording::manifest::MemoryState;
 use tempfile::TempDir;
 
 use crate::recording::{Recording, TestInstance, copy_of};

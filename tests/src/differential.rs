@@ -11,9 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use mneme_core::exit;
-use mneme_core::recording::database::{KernelRecord, kernels};
-use mneme_core::summary::{self, RecorderSummary};
+use mneme_model::summary::{self, RecorderSummary};
+use mneme_recording::database::{KernelRecord, kernels};
+use mneme_system::exit;
 
 use crate::apps::{App, app};
 use crate::command::{ProgramOutput, Run};
@@ -392,7 +392,7 @@ struct Recorded {
 }
 
 fn instances(folder: &Path) -> Result<Vec<Recorded>, SequenceFailure> {
-    let bad = |error: mneme_core::recording::RecordingError| SequenceFailure { seed: None, what: error.to_string() };
+    let bad = |error: mneme_recording::RecordingError| SequenceFailure { seed: None, what: error.to_string() };
     let paths: Vec<PathBuf> = if folder.is_dir() { kernels(folder).map_err(bad)? } else { Vec::new() };
     let mut all = Vec::new();
     for path in paths {

@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use mneme_builds::toolkits;
+use mneme_system::toolkits;
 
 use crate::apps::{App, Platform, all, bitwise, executable_for};
 use crate::installation::TestDevice;

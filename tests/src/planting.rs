@@ -3,7 +3,7 @@
 //! Launched with [`SOUND_GRID`] blocks a kernel is right; with [`FAULTY_GRID`] blocks it has the fault. So a program can
 //! be recorded on a GPU, which a fault would end, and every kernel is also a test that a right one is not accused.
 
-use mneme_core::observation::Fault;
+use mneme_model::observation::Fault;
 
 /// Blocks without the fault, in the recorded launch.
 pub const SOUND_GRID: u32 = 2;

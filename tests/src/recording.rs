@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use mneme_core::recording::database::{KernelRecord, kernels};
+use mneme_recording::database::{KernelRecord, kernels};
 use tempfile::TempDir;
 
 use crate::apps::{App, executable};
@@ -138,7 +138,7 @@ pub fn check_everything(recording: &Recording) {
     for (database, record) in recording.kernels() {
         for id in record.instances.keys() {
             let check = TestInstance::new(&database, id).replay("default<O3>").arg("--check");
-            check.exit_with(mneme_core::exit::VERIFIED);
+            check.exit_with(mneme_system::exit::VERIFIED);
         }
     }
 }
@@ -231,7 +231,7 @@ impl TestInstance {
     /// Replays and requires that memory was found to differ; gives the JSON.
     #[track_caller]
     pub fn refute(&self, passes: &str, options: &[&str]) -> serde_json::Value {
-        let outcome = self.replay(passes).args(options).exit_with(mneme_core::exit::NOT_VERIFIED);
+        let outcome = self.replay(passes).args(options).exit_with(mneme_system::exit::NOT_VERIFIED);
         let json = outcome.json();
         let result = &json["Result"];
         assert_eq!(result["verified"], false, "{outcome}");

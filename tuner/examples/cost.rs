@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::{Parser, ValueEnum};
-use mneme_core::result::ReplayStatus;
+use mneme_model::result::ReplayStatus;
 use mneme_tuner::sampler::{SamplerKind, SamplerSettings, TrialOutcome};
 use mneme_tuner::search::{Next, Search};
 use mneme_tuner::space::{Feasible, Point, ResultsTable, SearchSpace};

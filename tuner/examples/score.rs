@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
-use mneme_core::result::ReplayStatus;
+use mneme_model::result::ReplayStatus;
 use mneme_tuner::sampler::{SamplerKind, SamplerSettings, TrialOutcome};
 use mneme_tuner::search::{Next, Search};
 use mneme_tuner::space::{ResultsTable, SearchSpace};

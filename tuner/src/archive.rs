@@ -8,8 +8,8 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use mneme_core::exit;
-use mneme_core::result::{ReplayResult, ReplayStatus};
+use mneme_model::result::{ReplayResult, ReplayStatus};
+use mneme_system::exit;
 use serde_json::{Map, Value};
 
 use crate::failure;
@@ -46,7 +46,7 @@ pub struct ArchivedTrial {
     pub metric: Option<f64>,
     /// The metric of a trial that verified and was given up early.
     pub stopped: Option<f64>,
-    /// A name of [`mneme_core::result::ReplayStatus`].
+    /// A name of [`mneme_model::result::ReplayStatus`].
     pub status: String,
     /// The error, or "".
     pub error: String,

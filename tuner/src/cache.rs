@@ -12,12 +12,11 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-use mneme_core::configuration::Configuration;
-use mneme_core::files::{private, trust};
-use mneme_core::result::{ReplayResult, ReplayStatus};
+use mneme_model::configuration::Configuration;
+use mneme_model::result::{ReplayResult, ReplayStatus};
+use mneme_system::console::is_full;
+use mneme_system::files::{private, trust};
 use serde::Deserialize;
-
-use mneme_core::console::is_full;
 
 use crate::server::compiler;
 
@@ -209,7 +208,7 @@ fn begins_as_a_cache(file: &mut File) -> std::io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::launch::Dim3;
+    use mneme_model::launch::Dim3;
 
     #[test]
     fn files_of_another_kind_stay_as_they_are() {

@@ -9,9 +9,9 @@
 //! the allowed error is divided among finalists and looks at the data (Bonferroni), so neither frequent looks nor many
 //! finalists produce false winners. A finalist that fails verification in any round is out.
 
-use mneme_core::configuration::Configuration;
-use mneme_core::text::ratio;
-use mneme_core::units;
+use mneme_model::configuration::Configuration;
+use mneme_model::text::ratio;
+use mneme_model::units;
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -345,7 +345,7 @@ fn rounds(number: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::launch::Dim3;
+    use mneme_model::launch::Dim3;
     use rand::{RngExt, SeedableRng};
 
     fn block(x: u32) -> Configuration {

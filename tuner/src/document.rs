@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use mneme_core::console::is_full;
-use mneme_core::exit;
-use mneme_core::files::trust;
+use mneme_system::console::is_full;
+use mneme_system::exit;
+use mneme_system::files::trust;
 use serde_json::Value;
 
 #[derive(Debug, thiserror::Error)]

@@ -7,9 +7,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use mneme_core::configuration::Configuration;
-use mneme_core::protocol::Examination;
-use mneme_core::result::{ReplayResult, ReplayStatus};
+use mneme_model::configuration::Configuration;
+use mneme_model::protocol::Examination;
+use mneme_model::result::{ReplayResult, ReplayStatus};
 
 use crate::interrupt;
 use crate::server::{Runs, Server, ServerCommand, ServerError, ServerGreeting};

@@ -1,10 +1,9 @@
 //! The reasons for a candidate's failure, in short for one line and in full.
 
-use mneme_core::configuration::Configuration;
-use mneme_core::result::{Mismatch, ReplayResult, ReplayStatus};
-use mneme_core::units::figure;
-
-use mneme_core::text::shorten;
+use mneme_model::configuration::Configuration;
+use mneme_model::result::{Mismatch, ReplayResult, ReplayStatus};
+use mneme_model::text::shorten;
+use mneme_model::units::figure;
 
 /// Width of an error in a candidate's line, characters.
 const WIDTH: usize = 80;
@@ -123,7 +122,7 @@ fn last_digits(mismatch: &Mismatch) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use mneme_core::result::Largest;
+    use mneme_model::result::Largest;
 
     use super::*;
 

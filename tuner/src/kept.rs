@@ -3,8 +3,8 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use mneme_core::files::trust;
-use mneme_core::text::ratio;
+use mneme_model::text::ratio;
+use mneme_system::files::trust;
 use serde_json::Value;
 
 use crate::options::Options;

@@ -3,7 +3,7 @@
 //! The tuner itself neither compiles nor runs kernels. A `mneme-replay serve` child process ([`server`]) replays them,
 //! so a candidate cannot damage the session that judges it.
 
-// `print!` panics if standard output is closed. Use `mneme_core::console` instead.
+// `print!` panics if standard output is closed. Use `mneme_system::console` instead.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod archive;

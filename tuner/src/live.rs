@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::io::IsTerminal;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use mneme_core::result::ReplayStatus;
-use mneme_core::{console, units};
-
-use mneme_core::text::shorten;
+use mneme_model::result::ReplayStatus;
+use mneme_model::text::shorten;
+use mneme_model::units;
+use mneme_system::console;
 
 /// Width of a candidate's label, characters.
 const LABEL_WIDTH: usize = 60;

@@ -5,8 +5,8 @@
 use std::ffi::OsString;
 use std::path::{Component, Path, PathBuf};
 
-use mneme_core::recording::database::KernelRecord;
-use mneme_core::recording::{RecordingError, RecordingSums};
+use mneme_recording::database::KernelRecord;
+use mneme_recording::{RecordingError, RecordingSums};
 use serde::{Deserialize, Serialize};
 
 use crate::server::ServerGreeting;

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeSet;
 
-use mneme_core::configuration::Configuration;
-use mneme_core::result::ReplayResult;
+use mneme_model::configuration::Configuration;
+use mneme_model::result::ReplayResult;
 use serde_json::{Value, json};
 
 use crate::expression::{Expression, ExpressionEngine, ExpressionError, Values, paths};
@@ -262,7 +262,7 @@ fn in_language(counter: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::result::{Largest, Metrics};
+    use mneme_model::result::{Largest, Metrics};
 
     fn result() -> ReplayResult {
         ReplayResult {

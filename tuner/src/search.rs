@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use mneme_core::configuration::Configuration;
+use mneme_model::configuration::Configuration;
 
 use crate::interrupt;
 use crate::sampler::{Ahead, History, Sampler, TrialOutcome};
@@ -178,8 +178,8 @@ mod tests {
     use super::*;
     use crate::sampler::{Exhaustive, Random};
     use crate::space::{Domain, Parameter, Rejection};
-    use mneme_core::launch::Dim3;
-    use mneme_core::result::ReplayStatus;
+    use mneme_model::launch::Dim3;
+    use mneme_model::result::ReplayStatus;
     use std::collections::BTreeSet;
 
     /// Blocks of `x` threads, which `half` halves. Rejects odd numbers.

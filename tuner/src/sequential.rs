@@ -10,8 +10,8 @@
 //! another run would be expensive. The session learns how much slower first runs are than measured ones, and gives up a
 //! candidate whose first run is slower than a cold run of the last of the best would be.
 
-use mneme_core::protocol::{Near, StoppingRule};
-use mneme_core::result::ReplayResult;
+use mneme_model::protocol::{Near, StoppingRule};
+use mneme_model::result::ReplayResult;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// After a first run of this length in ns, there is no further warm-up.
@@ -135,8 +135,8 @@ impl SequentialTest {
 mod tests {
     use super::*;
     use crate::confirm::{RoundSettings, confirm};
-    use mneme_core::configuration::Configuration;
-    use mneme_core::launch::Dim3;
+    use mneme_model::configuration::Configuration;
+    use mneme_model::launch::Dim3;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 

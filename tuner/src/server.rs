@@ -6,12 +6,12 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-use mneme_core::configuration::Configuration;
-use mneme_core::device::DeviceLimits;
-use mneme_core::files::private;
-use mneme_core::image::bitcode;
-use mneme_core::protocol::{self, Changes, Examination, Hello, Reply, Request, StoppingRule, Submission};
-use mneme_core::result::{ReplayResult, ReplayStatus};
+use mneme_model::configuration::{Changes, Configuration};
+use mneme_model::device::DeviceLimits;
+use mneme_model::llvm_version;
+use mneme_model::protocol::{self, Examination, Hello, Reply, Request, StoppingRule, Submission};
+use mneme_model::result::{ReplayResult, ReplayStatus};
+use mneme_system::files::private;
 
 use crate::interrupt::{self, Interrupted};
 
@@ -69,7 +69,7 @@ pub enum ServerError {
     Start { program: PathBuf, source: std::io::Error },
     #[error("the log of mneme-replay, {path}, cannot be written: {source}", path = path.display())]
     Log { path: PathBuf, source: std::io::Error },
-    /// The server reported why it cannot work; `status` is one of [`mneme_core::exit`].
+    /// The server reported why it cannot work; `status` is one of [`mneme_system::exit`].
     #[error("{error}")]
     Fatal { status: i32, error: String },
     #[error(
@@ -124,7 +124,7 @@ pub struct ServerGreeting {
 
 /// The full version of LLVM with this major version.
 pub fn compiler(versions: &[String], major: u32) -> Option<&str> {
-    versions.iter().map(String::as_str).find(|version| bitcode::major(version) == Some(major))
+    versions.iter().map(String::as_str).find(|version| llvm_version::major(version) == Some(major))
 }
 
 impl ServerCommand {

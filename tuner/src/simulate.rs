@@ -5,10 +5,10 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use mneme_core::configuration::Configuration;
-use mneme_core::device::DeviceLimits;
-use mneme_core::files::trust;
-use mneme_core::result::{ReplayResult, ReplayStatus};
+use mneme_model::configuration::Configuration;
+use mneme_model::device::DeviceLimits;
+use mneme_model::result::{ReplayResult, ReplayStatus};
+use mneme_system::files::trust;
 use serde::Deserialize;
 
 use crate::space::{ResultsTable, SearchSpace};

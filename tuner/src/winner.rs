@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use mneme_core::configuration::{CacheState, Configuration, Specialize};
-use mneme_core::launch::Dim3;
-use mneme_core::tolerance::Tolerance;
+use mneme_model::configuration::{CacheState, Configuration, Specialize};
+use mneme_model::launch::Dim3;
+use mneme_model::tolerance::Tolerance;
 
 /// The parts of a `mneme replay` command besides the configuration.
 #[derive(Clone, Debug, Default)]
@@ -219,7 +219,7 @@ mod tests {
             let changed: Configuration = serde_json::from_value(changed).unwrap();
             assert_ne!(command(&changed), command(&recorded), "{name}");
         }
-        let rule = Tolerance { dtype: mneme_core::tolerance::DataType::F32, threshold: 1e-5, ..Tolerance::default() };
+        let rule = Tolerance { dtype: mneme_model::tolerance::DataType::F32, threshold: 1e-5, ..Tolerance::default() };
         let measured = Configuration { tolerance: Some(rule), timeout_s: Some(2.5), ..recorded.clone() };
         let words = command(&measured);
         assert!(words.contains("--timeout=2.5") && words.contains("--tolerance=f32:1e-5:absolute:none"), "{words}");

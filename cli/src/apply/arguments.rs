@@ -1,6 +1,6 @@
 //! The arguments of a recorded launch as numbers.
 
-use mneme_core::recording::manifest::{Allocation, RecordedArgument, is_recorded_address};
+use mneme_recording::manifest::{Allocation, RecordedArgument, is_recorded_address};
 
 /// The 8-byte words of arguments that are not addresses of allocations, as argument index and offset.
 pub fn numbers(arguments: &[RecordedArgument], allocations: &[Allocation]) -> Vec<(u32, u32)> {

@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use mneme_core::compile_options::CompileOptions;
-use mneme_core::configuration::Configuration;
-use mneme_core::files::trust::Folder;
-use mneme_core::files::{self, FileAccess, private};
-use mneme_core::hash::{checksum, chunk_id};
-use mneme_core::install;
-use mneme_core::recording::database::KernelRecord;
-use mneme_core::recording::manifest::RecordedArgument;
+use mneme_model::compile_options::CompileOptions;
+use mneme_model::configuration::Configuration;
+use mneme_model::hash::{checksum, chunk_id};
+use mneme_recording::database::KernelRecord;
+use mneme_recording::manifest::RecordedArgument;
+use mneme_system::files::trust::Folder;
+use mneme_system::files::{self, FileAccess, private};
+use mneme_system::install;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -86,7 +86,7 @@ impl Description {
     fn sum(&self) -> u64 {
         let Self { checksum, shared_is_static, bears_threads, verdicts, .. } = self;
         let text = json!([checksum, shared_is_static, bears_threads, verdicts]).to_string();
-        mneme_core::hash::checksum(text.as_bytes())
+        mneme_model::hash::checksum(text.as_bytes())
     }
 
     /// Whether it is undamaged, and for this key.
@@ -126,7 +126,7 @@ impl CodeCache {
     }
 
     fn for_this_run(reason: &str) -> Self {
-        mneme_core::remark!("mneme: {reason}; compiled code is not kept after this run");
+        mneme_system::remark!("mneme: {reason}; compiled code is not kept after this run");
         let temporary = tempfile::tempdir().ok();
         let folder: PathBuf = temporary.as_ref().map_or_else(|| NOWHERE.into(), |folder| folder.path().into());
         Self { trusted: Folder::open(&folder).ok(), folder, temporary: Mutex::new(temporary) }

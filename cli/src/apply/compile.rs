@@ -3,12 +3,12 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
-use mneme_core::configuration::Configuration;
-use mneme_core::files::private;
-use mneme_core::install;
-use mneme_core::protocol::{Changes, Outputs, Reply, Request, Submission};
-use mneme_core::result::{ReplayResult, ReplayStatus};
-use mneme_core::tuned::{LaunchDimensions, Winner};
+use mneme_model::configuration::{Changes, Configuration};
+use mneme_model::protocol::{Outputs, Reply, Request, Submission};
+use mneme_model::result::{ReplayResult, ReplayStatus};
+use mneme_system::files::private;
+use mneme_system::install;
+use mneme_winners::{LaunchDimensions, Winner};
 
 use super::AppliedWinner;
 use super::cache::{CodeCache, CompiledCode};
@@ -37,7 +37,7 @@ pub fn compile(
     let errors = private::create(&messages).map_or_else(|_| Stdio::null(), Stdio::from);
     let result = replay(found, id, architecture, outputs, errors).inspect_err(|_| {
         let said = std::fs::read_to_string(&messages).unwrap_or_default();
-        said.lines().for_each(|line| mneme_core::remark!("{line}"));
+        said.lines().for_each(|line| mneme_system::remark!("{line}"));
     })?;
     if result.status == ReplayStatus::InternalError {
         return Err(format!("its code cannot be compiled here: {}", result.error));

@@ -23,10 +23,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use mneme_core::configuration::Configuration;
-use mneme_core::console::check_place;
-use mneme_core::summary::{RecorderMode, merged};
-use mneme_core::tuned::{
+use mneme_model::configuration::Configuration;
+use mneme_model::summary::{RecorderMode, merged};
+use mneme_system::console::check_place;
+use mneme_winners::{
     DimensionRule, LaunchDimensions, SPECIALISATION_VARIABLE, TIMES_VARIABLE, TRIALS_VARIABLE, VARIABLE, Winner,
     Winners,
 };
@@ -170,7 +170,7 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
     let folder = match runs && (options.verify_first > 0 || options.specialize.is_some()) {
         true => RunFolder::create(&cache)
             .inspect_err(|error| {
-                mneme_core::remark!("mneme: winners are neither compiled nor verified during this run: {error}")
+                mneme_system::remark!("mneme: winners are neither compiled nor verified during this run: {error}")
             })
             .ok(),
         false => None,
@@ -180,7 +180,7 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
     }
     let winners = Winners::new(used.iter().map(|(_, winner)| winner.clone()).collect());
     if winners.winners.is_empty() && options.specialize.is_none() && options.learn.is_none() {
-        mneme_core::remark!("mneme: no winner is for this application; it runs with its own kernels");
+        mneme_system::remark!("mneme: no winner is for this application; it runs with its own kernels");
     }
     // Without a recorder, the application runs at full speed.
     let is_alone =
@@ -236,12 +236,12 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
     let launched: BTreeSet<String> = merged(&summaries).into_iter().map(|kernel| kernel.mangled).collect();
     let tuned: BTreeSet<&String> = winners.winners.iter().map(|winner| &winner.kernel).collect();
     for kernel in tuned.into_iter().filter(|kernel| !launched.contains(*kernel) && !summaries.is_empty()) {
-        mneme_core::remark!("mneme: {kernel} is tuned, but was not launched");
+        mneme_system::remark!("mneme: {kernel} is tuned, but was not launched");
     }
     report::publish(RecorderMode::Apply, &name, status, &summaries, options.json.as_deref());
     let [found, compiled] = counts.get();
     if found + compiled > 0 {
-        mneme_core::remark!("code: {found} from the cache, {compiled} compiled");
+        mneme_system::remark!("code: {found} from the cache, {compiled} compiled");
     }
     end_like(status)
 }
@@ -285,7 +285,7 @@ fn winners(
         let name = one.source.display().to_string();
         match prepared.and_then(|prepared| prepared.compiled(&one, cache, counts)) {
             Ok(winner) => compiled.push((one, winner)),
-            Err(reason) => mneme_core::remark!("mneme: ignoring {name}: {reason}"),
+            Err(reason) => mneme_system::remark!("mneme: ignoring {name}: {reason}"),
         }
     }
     let mut sessions: BTreeMap<(PathBuf, PathBuf), Vec<(String, LaunchDimensions)>> = BTreeMap::new();

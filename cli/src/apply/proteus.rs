@@ -4,9 +4,9 @@
 
 use std::path::Path;
 
-use mneme_core::configuration::Configuration;
-use mneme_core::files::trust;
-use mneme_core::recording::database::{self, InstanceRecord, KernelRecord};
+use mneme_model::configuration::Configuration;
+use mneme_recording::database::{self, InstanceRecord, KernelRecord};
+use mneme_system::files::trust;
 use serde::Deserialize;
 
 use super::AppliedWinner;
@@ -69,7 +69,7 @@ pub fn read(file: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner>
             }));
         }
         if found.len() == before {
-            mneme_core::remark!(
+            mneme_system::remark!(
                 "mneme: {name}: {} has no recording of {kernel}; it keeps its own code",
                 folder.display()
             );

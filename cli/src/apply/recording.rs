@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use mneme_core::recording::database::{KernelRecord, kernels};
-use mneme_core::recording::{RecordingError, RecordingSums};
+use mneme_recording::database::{KernelRecord, kernels};
+use mneme_recording::{RecordingError, RecordingSums};
 use serde_json::Value;
 
 /// The place of the kernel's file, with the means to check that it was the one tuned.

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use mneme_core::configuration::Configuration;
-use mneme_core::device::CPU_DEVICE;
-use mneme_core::files::trust::Folder;
-use mneme_core::image::bitcode;
-use mneme_core::tuned::DimensionRule;
+use mneme_model::configuration::Configuration;
+use mneme_model::device::CPU_DEVICE;
+use mneme_model::llvm_version;
+use mneme_system::files::trust::Folder;
+use mneme_winners::DimensionRule;
 use serde_json::{Map, Value};
 
 use super::recording::TunedRecording;
@@ -47,7 +47,7 @@ pub fn read(folder: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinne
             Ok(found) => Some(found),
             // The other sessions remain usable.
             Err(reason) => {
-                mneme_core::remark!("mneme: ignoring {}: {reason}", folder.display());
+                mneme_system::remark!("mneme: ignoring {}: {reason}", folder.display());
                 None
             }
         }
@@ -69,7 +69,7 @@ fn session(folder: &Folder, recordings: Option<&Path>) -> Result<Vec<AppliedWinn
 
     // The recorded configuration has no trial number.
     if best["trial"].is_null() {
-        mneme_core::remark!(
+        mneme_system::remark!(
             "mneme: {}: the recorded configuration is the best, so no winner is applied",
             folder.display()
         );
@@ -82,14 +82,14 @@ fn session(folder: &Folder, recordings: Option<&Path>) -> Result<Vec<AppliedWinn
     let is_slower = best["speedup"].as_f64().is_some_and(|speedup| speedup <= 1.0);
     // Before `best.json` was limited to confirmed winners, releases wrote the fastest trial.
     if is_confirmed == Some(false) || (is_confirmed.is_none() && is_slower) {
-        mneme_core::remark!(
+        mneme_system::remark!(
             "mneme: {}: no candidate was confirmed to be faster than the application's own code, so no winner is applied",
             folder.display()
         );
         return Ok(Vec::new());
     }
     if is_confirmed.is_none() {
-        mneme_core::remark!(
+        mneme_system::remark!(
             "mneme: {}: the winner was measured only once; to confirm it, tune without --finalists 0",
             folder.display()
         );
@@ -119,7 +119,7 @@ fn session(folder: &Folder, recordings: Option<&Path>) -> Result<Vec<AppliedWinn
         }
         let environment = &instance["result"]["environment"];
         // Another installation may choose another LLVM by default, whose code was not measured.
-        let compiled_by = environment["versions"]["llvm"].as_str().and_then(bitcode::major);
+        let compiled_by = environment["versions"]["llvm"].as_str().and_then(llvm_version::major);
         configuration.llvm = configuration.llvm.or(compiled_by);
         let architecture = match environment["device"].as_str() {
             Some(CPU_DEVICE) => Some("cpu".to_owned()),

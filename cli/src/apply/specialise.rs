@@ -10,12 +10,10 @@ use std::time::Duration;
 
 use mneme_builds::builders::{self, Builders};
 use mneme_builds::{BuildPlan, BuildSpec, RecordedKernel, Target};
-use mneme_core::configuration::{Configuration, Specialize};
-use mneme_core::files::trust;
-use mneme_core::hash::checksum;
-use mneme_core::tuned::{
-    Folded, SpecialisationAnswer, SpecialisationRequest, SpecialisedLaunch, Winner, WinnerIdentity,
-};
+use mneme_model::configuration::{Configuration, Specialize};
+use mneme_model::hash::checksum;
+use mneme_system::files::trust;
+use mneme_winners::{Folded, SpecialisationAnswer, SpecialisationRequest, SpecialisedLaunch, Winner, WinnerIdentity};
 
 use super::AppliedWinner;
 use super::arguments::numbers;
@@ -76,7 +74,7 @@ impl Specialiser {
                 let answer = SpecialisationAnswer { launch, winner, refusal };
                 let Some(given) = answers.give(|folder| answer.save(folder, &name)) else { return };
                 if let Err(error) = given {
-                    mneme_core::remark!(
+                    mneme_system::remark!(
                         "mneme: {} is not specialised: {}: {error}",
                         record.demangled_name,
                         folder.display()
@@ -240,10 +238,10 @@ fn compile(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::launch::Dim3;
-    use mneme_core::recording::database::{KernelDetails, KernelRecord};
-    use mneme_core::recording::manifest::RecordedArgument;
-    use mneme_core::tuned::LaunchDimensions;
+    use mneme_model::launch::Dim3;
+    use mneme_recording::database::{KernelDetails, KernelRecord};
+    use mneme_recording::manifest::RecordedArgument;
+    use mneme_winners::LaunchDimensions;
 
     fn request() -> SpecialisationRequest {
         let shape =

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use mneme_core::recording::database::KernelRecord;
-use mneme_core::tuned::{TrialVerdict, Winner, WinnerTrial};
+use mneme_recording::database::KernelRecord;
+use mneme_winners::{TrialVerdict, Winner, WinnerTrial};
 
 use super::recording::TunedRecording;
 use super::run_folder::Answers;
@@ -43,7 +43,7 @@ pub fn judge(answers: &Answers, winners: &UsedWinners) {
             match answers.give(|folder| verdict.save(folder, &name)) {
                 Some(Ok(())) => {}
                 Some(Err(error)) => {
-                    mneme_core::remark!("mneme: {} stays untried: {}: {error}", kernel, folder.display());
+                    mneme_system::remark!("mneme: {} stays untried: {}: {error}", kernel, folder.display());
                     lost.insert(name);
                 }
                 None => return,

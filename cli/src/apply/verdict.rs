@@ -1,6 +1,6 @@
 //! A verdict on a recorded launch, kept in the cache with the code.
 
-use mneme_core::tuned::LaunchDimensions;
+use mneme_winners::LaunchDimensions;
 use serde::{Deserialize, Serialize};
 
 /// The verdict on a recorded launch that was replayed with a winner's code.

@@ -7,9 +7,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use mneme_core::recording::database::{InstanceRecord, KernelRecord};
-use mneme_core::recording::moments::Moments;
-use mneme_core::tuned::{LaunchDimensions, ReadRule, RuleInputs, VerifiedLaunch, Winner};
+use mneme_recording::database::{InstanceRecord, KernelRecord};
+use mneme_recording::moments::Moments;
+use mneme_winners::{LaunchDimensions, ReadRule, RuleInputs, VerifiedLaunch, Winner};
 
 use super::AppliedWinner;
 use super::arguments::{number, numbers};
@@ -156,7 +156,7 @@ impl Replays<'_> {
             Ok(()) => {}
             Err(NotVerified { is_refuted: false, .. }) => return None,
             Err(NotVerified { why, .. }) => {
-                mneme_core::remark!(
+                mneme_system::remark!(
                     "mneme: {}: a recorded launch of {} does not verify with grid {} and block {} ({why})",
                     self.found.source.display(),
                     self.record.demangled_name,
@@ -188,7 +188,7 @@ fn values(launch: &VerifiedLaunch) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::recording::manifest::RecordedArgument;
+    use mneme_recording::manifest::RecordedArgument;
 
     #[test]
     fn launches_differ_in_their_numbers_and_not_in_their_addresses() {

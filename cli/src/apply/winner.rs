@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use mneme_core::configuration::{Configuration, Specialize};
-use mneme_core::recording::database::KernelRecord;
-use mneme_core::recording::manifest::Header;
-use mneme_core::recording::moments::Moments;
-use mneme_core::tuned::{DimensionRule, Folded, LaunchDimensions, RuleInputs, Winner};
+use mneme_model::configuration::{Configuration, Specialize};
+use mneme_recording::database::KernelRecord;
+use mneme_recording::manifest::Header;
+use mneme_recording::moments::Moments;
+use mneme_winners::{DimensionRule, Folded, LaunchDimensions, RuleInputs, Winner};
 use serde_json::{Value, json};
 
 use super::AppliedWinner;
@@ -110,7 +110,7 @@ impl PreparedWinner {
         counts.add(is_new);
         let arguments = (0..layout.len() as u32).filter(|index| configuration.specialize.selects(*index)).collect();
         if !entry.bears_threads {
-            mneme_core::remark!(
+            mneme_system::remark!(
                 "mneme: {}: {} keeps its dimensions: the tuned ones start more threads, which may touch other memory",
                 found.source.display(),
                 record.demangled_name

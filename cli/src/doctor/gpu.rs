@@ -5,8 +5,8 @@ use std::path::Path;
 use libloading::Library;
 use mneme_abi::cuda::driver::pointers;
 use mneme_abi::cuda::status::Status;
-use mneme_builds::toolkits;
-use mneme_core::device::{cuda, hip};
+use mneme_device::{cuda, hip};
+use mneme_system::toolkits;
 
 use super::Check;
 

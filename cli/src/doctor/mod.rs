@@ -73,7 +73,7 @@ pub fn run(options: &DoctorOptions) -> Result<(), CommandError> {
     } else {
         print(&text(&checks))?;
     }
-    if healthy { Ok(()) } else { std::process::exit(mneme_core::exit::NOT_VERIFIED) }
+    if healthy { Ok(()) } else { std::process::exit(mneme_system::exit::NOT_VERIFIED) }
 }
 
 fn text(checks: &[Check]) -> String {

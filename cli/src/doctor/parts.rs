@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use mneme_builds::Target;
 use mneme_builds::builders::Builders;
 use mneme_builds::protocol::Question;
-use mneme_builds::{Target, toolkits};
-use mneme_core::install;
+use mneme_system::install;
+use mneme_system::toolkits;
 
 use super::Check;
 

@@ -9,10 +9,10 @@ mod tune;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use mneme_core::files::{self, FileAccess, private, trust};
-use mneme_core::recording::RecordingError;
-use mneme_core::recording::store::check_writable;
-use mneme_core::summary::{KernelSummary, RecorderMode, merged};
+use mneme_model::summary::{KernelSummary, RecorderMode, merged};
+use mneme_recording::RecordingError;
+use mneme_recording::store::check_writable;
+use mneme_system::files::{self, FileAccess, private, trust};
 use serde::{Deserialize, Serialize};
 
 pub use self::tune::{LearnOptions, learn};
@@ -113,7 +113,7 @@ pub fn begin(folder: &Path, application: &Application, json: Option<&Path>) -> R
     application.check()?;
     create(folder)?;
     if let Some(refusal) = refusal(folder) {
-        mneme_core::remark!("mneme: the folder is neither learnt nor used: {refusal}");
+        mneme_system::remark!("mneme: the folder is neither learnt nor used: {refusal}");
         return Ok(Vec::new());
     }
     let name = folder.display();
@@ -126,14 +126,14 @@ pub fn begin(folder: &Path, application: &Application, json: Option<&Path>) -> R
         Step::Apply => {
             let found = found(folder)?;
             if found.open > 0 {
-                mneme_core::remark!("mneme: {} not tuned yet; run mneme learn {name}", are(found.open));
+                mneme_system::remark!("mneme: {} not tuned yet; run mneme learn {name}", are(found.open));
             } else if found.open == 0 && found.results.is_empty() {
-                mneme_core::remark!("mneme: no faster configuration was found for the kernels in {name}");
+                mneme_system::remark!("mneme: no faster configuration was found for the kernels in {name}");
             }
             Ok(found.results)
         }
         Step::Profile => {
-            mneme_core::remark!("mneme: the kernels are timed in this run, and recorded in the next one");
+            mneme_system::remark!("mneme: the kernels are timed in this run, and recorded in the next one");
             run(application, RecorderMode::Profile, &[], json, |kernels| {
                 let timed = that_matter(&kernels);
                 if timed.is_empty() {
@@ -143,7 +143,7 @@ pub fn begin(folder: &Path, application: &Application, json: Option<&Path>) -> R
             })
         }
         Step::Record(names) => {
-            mneme_core::remark!(
+            mneme_system::remark!(
                 "mneme: {} to be recorded in this run; after it, run mneme learn {name}",
                 plural(names.len())
             );
@@ -217,10 +217,10 @@ fn run(
     report::publish(mode, &name, status, &summaries, json);
     let kernels = merged(&summaries);
     if !status.success() || kernels.is_empty() {
-        mneme_core::remark!("mneme: this run was not learnt from; the next start repeats the step");
+        mneme_system::remark!("mneme: this run was not learnt from; the next start repeats the step");
     } else if let Err(error) = keep(kernels) {
         // The exit status stays the application's.
-        mneme_core::remark!("mneme: this run was not learnt from: {error}");
+        mneme_system::remark!("mneme: this run was not learnt from: {error}");
     }
     end_like(status)
 }
@@ -249,7 +249,7 @@ fn that_matter(kernels: &[KernelSummary]) -> Vec<Timed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::summary::Times;
+    use mneme_model::summary::Times;
 
     fn kernel(name: &str, mean: u64) -> KernelSummary {
         let gpu_time = Some(Times { count: 1, total: mean, min: mean, max: mean });

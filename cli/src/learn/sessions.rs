@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use mneme_core::files::trust;
-use mneme_core::recording::database::{ArgumentLayout, KernelRecord, kernels};
+use mneme_recording::database::{ArgumentLayout, KernelRecord, kernels};
+use mneme_system::files::trust;
 use serde_json::Value;
 
 use super::{Launched, RECORDED};

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Args;
-use mneme_core::exit;
-use mneme_core::files::private;
-use mneme_core::install;
-use mneme_core::recording::RecordingError;
+use mneme_recording::RecordingError;
+use mneme_system::exit;
+use mneme_system::files::private;
+use mneme_system::install;
 
 use super::sessions::{SessionState, learnt};
 use super::{Step, plural, step};
@@ -82,7 +82,7 @@ pub fn learn(options: &LearnOptions) -> Result<(), CommandError> {
         if let Some(signal) = application::interruption() {
             std::process::exit(128 + signal);
         }
-        mneme_core::remark!("mneme: tuning {}", kernel.name());
+        mneme_system::remark!("mneme: tuning {}", kernel.name());
         if let Some(results) = kernel.session.parent() {
             private::create_folder(results).map_err(RecordingError::io(results))?;
         }
@@ -101,7 +101,7 @@ pub fn learn(options: &LearnOptions) -> Result<(), CommandError> {
         // The kernel keeps its own code, which is not a failure.
         let has_ended = status.success() || status.code() == Some(exit::NOTHING_VERIFIED);
         if !has_ended {
-            mneme_core::remark!("mneme: {} was not tuned ({status})", kernel.name());
+            mneme_system::remark!("mneme: {} was not tuned ({status})", kernel.name());
             failed = failed.or(Some(status));
             // An interruption ends the whole command.
             if status.code().is_none_or(|code| code > 128) {
@@ -113,7 +113,7 @@ pub fn learn(options: &LearnOptions) -> Result<(), CommandError> {
             SessionState::Faster => faster += 1,
             SessionState::Unchanged(why) => {
                 let (kernel, session) = (kernel.name(), kernel.session.display());
-                mneme_core::remark!(
+                mneme_system::remark!(
                     "mneme: {kernel} keeps its own code: {why}; for details, run mneme tune report {session}"
                 );
             }
@@ -127,7 +127,7 @@ pub fn learn(options: &LearnOptions) -> Result<(), CommandError> {
         (0, left) => format!("{left} left"),
         _ => format!("mneme apply --learn {name} uses the confirmed winners ({})", plural(faster)),
     };
-    mneme_core::remark!("mneme: {} tuned, {known} before; {outcome}", plural(tuned));
+    mneme_system::remark!("mneme: {} tuned, {known} before; {outcome}", plural(tuned));
     match failed {
         Some(status) => end_like(status),
         None => Ok(()),

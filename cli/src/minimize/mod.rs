@@ -11,16 +11,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Args;
-use mneme_builds::process::interruption::on_interruption_say;
-use mneme_core::observation::Touched;
-use mneme_core::recording::database::KernelRecord;
-use mneme_core::recording::manifest::MemoryState;
-use mneme_core::recording::reduce::reduce;
-use mneme_core::recording::rules::{RuleRegion, Rules};
-use mneme_core::recording::{Moments, RecordingError, housekeeping};
-use mneme_core::result::{ReplayResult, ReplayStatus};
-use mneme_core::tolerance::Norm;
-use mneme_core::{install, units};
+use mneme_model::observation::Touched;
+use mneme_model::result::{ReplayResult, ReplayStatus};
+use mneme_model::tolerance::Norm;
+use mneme_model::units;
+use mneme_recording::database::KernelRecord;
+use mneme_recording::manifest::MemoryState;
+use mneme_recording::reduce::reduce;
+use mneme_recording::rules::{RuleRegion, Rules};
+use mneme_recording::{Moments, RecordingError, housekeeping};
+use mneme_sandbox::interruption::on_interruption_say;
+use mneme_system::install;
 use tempfile::TempDir;
 
 use crate::device;
@@ -58,7 +59,7 @@ pub fn run(options: MinimizeOptions) -> Result<(), CommandError> {
             on_interruption_say(&format!("mneme: interrupted; {}", kept(done, &to)));
             match minimize(&replayer, kernel, id, &to, seed) {
                 Err(CommandError::Unreplayed(why)) => {
-                    mneme_core::remark!("mneme: skipping instance {id} of {}: {why}", kernel.record.demangled_name);
+                    mneme_system::remark!("mneme: skipping instance {id} of {}: {why}", kernel.record.demangled_name);
                     all = false;
                 }
                 minimized => minimized?,
@@ -110,7 +111,7 @@ fn minimize(
         why: watched.error,
     })?;
     for access in &touched.unwatched {
-        mneme_core::remark!("mneme: {access} is not watched, so memory that only it touches is left out");
+        mneme_system::remark!("mneme: {access} is not watched, so memory that only it touches is left out");
     }
     let rules = Rules::load(&kernel.path)?;
     let arguments = moments.prologue.header.arguments.iter();

@@ -10,13 +10,15 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use mneme_core::observation::{Fault, TouchedRange};
-use mneme_core::protocol::{Changes, Moment, Outputs, Reply, Request, Submission};
-use mneme_core::recording::manifest::{MemoryState, RecordedRegion, pair};
-use mneme_core::recording::numbers::{self, Width};
-use mneme_core::recording::{Moments, RecordingError, housekeeping};
-use mneme_core::result::ReplayStatus;
-use mneme_core::units;
+use mneme_model::configuration::Changes;
+use mneme_model::launch::Moment;
+use mneme_model::observation::{Fault, TouchedRange};
+use mneme_model::protocol::{Outputs, Reply, Request, Submission};
+use mneme_model::result::ReplayStatus;
+use mneme_model::units;
+use mneme_recording::manifest::{MemoryState, RecordedRegion, pair};
+use mneme_recording::numbers::{self, Width};
+use mneme_recording::{Moments, RecordingError, housekeeping};
 
 use super::Replayer;
 use crate::child::{end_with_this_thread, survive_broken_pipes};
@@ -96,14 +98,14 @@ impl Copy<'_> {
             }
         }
         for candidate in candidates.iter().filter(|candidate| !used.contains(&candidate.index)) {
-            mneme_core::remark!(
+            mneme_system::remark!(
                 "mneme: {} at {:#x} keep their data: with other numbers there the kernel touches other memory",
                 units::bytes(candidate.size),
                 candidate.address
             );
         }
         if candidates.is_empty() {
-            mneme_core::remark!(
+            mneme_system::remark!(
                 "mneme: {}: no memory looks like floating-point numbers",
                 self.kernel.record.demangled_name
             );

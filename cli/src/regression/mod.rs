@@ -11,14 +11,13 @@ mod verdict;
 use std::path::PathBuf;
 
 use clap::Args;
-use mneme_core::exit;
-
-use crate::device;
-use crate::error::CommandError;
-use crate::print;
+use mneme_system::exit;
 
 use self::stored::ResultsFile;
 use self::verdict::{CaseVerdict, compare as compared};
+use crate::device;
+use crate::error::CommandError;
+use crate::print;
 
 #[derive(Debug, Args)]
 pub struct TestOptions {
@@ -120,7 +119,7 @@ fn report(
     let mut errors = Vec::from_iter(unsaved);
     // Standard output is either for people or for programs.
     if options.json.as_deref().is_some_and(output::is_standard_output) {
-        mneme_core::remark!("{}", text.trim_end_matches('\n'));
+        mneme_system::remark!("{}", text.trim_end_matches('\n'));
     } else {
         errors.extend(print(&text).err());
     }
@@ -129,7 +128,7 @@ fn report(
     let fails = failing().next().is_some();
     let last = errors.pop_if(|_| !fails);
     for error in errors {
-        mneme_core::remark!("mneme: {error}");
+        mneme_system::remark!("mneme: {error}");
     }
     if fails {
         let has = |wanted: CaseVerdict| failing().any(|verdict| verdict == wanted);

@@ -5,10 +5,10 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
 
-use mneme_core::device::CPU_DEVICE;
-use mneme_core::files::private;
-use mneme_core::result::Environment;
-use mneme_core::units;
+use mneme_model::device::CPU_DEVICE;
+use mneme_model::result::Environment;
+use mneme_model::units;
+use mneme_system::files::private;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use serde_json::json;
 
@@ -210,7 +210,7 @@ fn summary(before: Option<&ResultsFile>, after: &ResultsFile, compared: &[Compar
 
 #[cfg(test)]
 mod tests {
-    use mneme_core::result::ReplayStatus;
+    use mneme_model::result::ReplayStatus;
 
     use super::super::stored::{CaseName, CaseResult};
     use super::super::verdict::compare;

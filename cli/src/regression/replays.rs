@@ -5,17 +5,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use mneme_builds::process::interruption::on_interruption_say;
-use mneme_core::result::{Environment, ReplayResult, ReplayStatus};
-use mneme_core::{console, install};
+use mneme_model::result::{Environment, ReplayResult, ReplayStatus};
+use mneme_sandbox::interruption::on_interruption_say;
+use mneme_system::{console, install};
 
+use super::TestOptions;
+use super::stored::{CaseName, CaseResult, ResultsFile};
 use crate::error::CommandError;
 use crate::replay;
 use crate::selection::Selection;
 use crate::siblings;
-
-use super::TestOptions;
-use super::stored::{CaseName, CaseResult, ResultsFile};
 
 /// The pipeline that means the application's own code.
 const ORIGINAL: &str = "original";

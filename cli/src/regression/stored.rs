@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
-use mneme_core::files::{self, FileAccess, Temporary};
-use mneme_core::result::{Environment, ReplayStatus};
+use mneme_model::result::{Environment, ReplayStatus};
+use mneme_system::files::{self, FileAccess, Temporary};
 use serde::{Deserialize, Serialize};
 
 use crate::error::CommandError;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mneme_core::result::ReplayStatus;
+use mneme_model::result::ReplayStatus;
 use serde::Serialize;
 
 use super::stored::{CaseName, CaseResult, ResultsFile};

@@ -1,6 +1,6 @@
 //! Writes the CMake file with the options that compile kernels as they were tuned.
 
-use mneme_core::configuration::Configuration;
+use mneme_model::configuration::Configuration;
 
 use super::{TunedKernel, TunedLaunch, provenance};
 
@@ -99,8 +99,8 @@ fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use mneme_core::configuration::Specialize;
-    use mneme_core::launch::Dim3;
+    use mneme_model::configuration::Specialize;
+    use mneme_model::launch::Dim3;
 
     use super::super::grouped;
     use super::super::tests::launch;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mneme_core::launch::Dim3;
+use mneme_model::launch::Dim3;
 
 use super::{TunedKernel, TunedLaunch, provenance};
 
@@ -122,7 +122,7 @@ fn bounds_of(launch: &TunedLaunch) -> Option<(u64, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use mneme_core::configuration::Configuration;
+    use mneme_model::configuration::Configuration;
 
     use super::super::grouped;
     use super::super::tests::{launch, plain};

@@ -7,9 +7,9 @@ mod wisdom;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use mneme_core::configuration::Configuration;
-use mneme_core::files::{self, FileAccess};
-use mneme_core::tuned::LaunchDimensions;
+use mneme_model::configuration::Configuration;
+use mneme_system::files::{self, FileAccess};
+use mneme_winners::LaunchDimensions;
 use serde_json::Value;
 
 use crate::apply::results;
@@ -233,7 +233,7 @@ fn provenance(launch: &TunedLaunch) -> String {
 
 #[cfg(test)]
 mod tests {
-    use mneme_core::launch::Dim3;
+    use mneme_model::launch::Dim3;
     use serde_json::json;
 
     use super::*;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use mneme_core::launch::Dim3;
+use mneme_model::launch::Dim3;
 use serde_json::json;
 
 use super::header::capability;
@@ -87,7 +87,7 @@ fn threads(grid: Dim3, block: Dim3) -> [u32; 3] {
 
 #[cfg(test)]
 mod tests {
-    use mneme_core::configuration::Configuration;
+    use mneme_model::configuration::Configuration;
     use serde_json::Value;
 
     use super::super::grouped;

@@ -2,9 +2,9 @@
 
 use std::fmt::{self, Write};
 
-use mneme_core::launch::Dim3;
-use mneme_core::recording::database::{InstanceRecord, KernelRecord};
-use mneme_core::recording::manifest::MemoryState;
+use mneme_model::launch::Dim3;
+use mneme_recording::database::{InstanceRecord, KernelRecord};
+use mneme_recording::manifest::MemoryState;
 
 use super::memory::{KeptMemory, MemoryPiece, regions};
 

@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
-use mneme_core::recording::Moments;
-use mneme_core::recording::manifest::{MemoryState, RecordedRegion};
-use mneme_core::recording::store::Store;
+use mneme_recording::Moments;
+use mneme_recording::manifest::{MemoryState, RecordedRegion};
+use mneme_recording::store::Store;
 
 use super::pointers::{Pointer, VariablePointers};
 use crate::error::CommandError;

@@ -12,19 +12,18 @@ mod pointers;
 use std::fs::File;
 use std::path::Path;
 
-use mneme_core::hash::checksum;
-use mneme_core::recording::code::immovable;
-use mneme_core::recording::database::{InstanceRecord, KernelRecord};
-use mneme_core::recording::{CodeKind, Moments, RecordingError};
-use mneme_core::units;
-
-use crate::error::CommandError;
-use crate::print;
-use crate::selection::{KernelFile, Selection};
+use mneme_model::hash::checksum;
+use mneme_model::units;
+use mneme_recording::code::immovable;
+use mneme_recording::database::{InstanceRecord, KernelRecord};
+use mneme_recording::{CodeKind, Moments, RecordingError};
 
 use self::folder::{NewFolder, written};
 use self::memory::KeptMemory;
 use self::pointers::Pointer;
+use crate::error::CommandError;
+use crate::print;
+use crate::selection::{KernelFile, Selection};
 
 const PROGRAM: &str = include_str!("kernel.c");
 const MAKEFILE: &str = "CFLAGS ?= -O2 -Wall\n\nkernel: kernel.c launch.h\n\t$(CC) $(CFLAGS) -o $@ kernel.c -ldl\n\n\
@@ -88,7 +87,7 @@ pub fn run(selection: &Selection, output: &Path, given_code: Option<&Path>) -> R
     }
     folder.publish()?;
     if let Some(Pointer { at, variable, .. }) = &memory.doubtful {
-        mneme_core::remark!(
+        mneme_system::remark!(
             "mneme: memory at {at:#x} may contain a pointer near the variable {variable}; if the kernel uses it, the program \
              is wrong, because the variable has another address"
         );

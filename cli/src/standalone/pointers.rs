@@ -4,8 +4,8 @@
 
 use std::ops::Range;
 
-use mneme_core::recording::leads::Leads;
-use mneme_core::recording::manifest::RecordedRegion;
+use mneme_recording::leads::Leads;
+use mneme_recording::manifest::RecordedRegion;
 
 /// The address ranges that lead to variables. Tables of functions are left out, because they keep their addresses.
 pub struct VariablePointers {
@@ -72,7 +72,7 @@ impl VariablePointers {
 
 #[cfg(test)]
 mod tests {
-    use mneme_core::recording::manifest::{Header, MemoryState, RecordedVariable};
+    use mneme_recording::manifest::{Header, MemoryState, RecordedVariable};
 
     use super::*;
 

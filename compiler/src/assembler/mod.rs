@@ -14,7 +14,7 @@ mod spills;
 use std::sync::OnceLock;
 
 use mneme_builds::{ImageKind, Spills};
-use mneme_core::compile_options::limits_registers;
+use mneme_model::compile_options::limits_registers;
 
 use crate::error::BuildError;
 

@@ -47,11 +47,11 @@ pub struct NvPtxCompiler {
 impl NvPtxCompiler {
     /// Finds the library beside this installation, or else in the CUDA toolkits.
     pub fn find() -> Option<Self> {
-        let toolkits = mneme_builds::toolkits::toolkits()
+        let toolkits = mneme_system::toolkits::toolkits()
             .into_iter()
             .map(|root| root.join("lib64").join(LIBRARY))
             .filter(|path| path.is_file());
-        mneme_core::install::locate(LIBRARY).into_iter().chain(toolkits).find_map(|path| Self::load(&path))
+        mneme_system::install::locate(LIBRARY).into_iter().chain(toolkits).find_map(|path| Self::load(&path))
     }
 
     fn load(path: &Path) -> Option<Self> {

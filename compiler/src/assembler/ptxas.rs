@@ -4,9 +4,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use mneme_builds::programs::{self, TransientFile};
-use mneme_builds::toolkits::toolkits;
-use mneme_core::install;
+use mneme_sandbox::tools::{self, TransientFile};
+use mneme_system::install;
+use mneme_system::toolkits::toolkits;
 
 use super::{AssemblerOptions, Rejection};
 
@@ -27,7 +27,7 @@ impl Ptxas {
 
     fn new(program: &Path) -> Option<Self> {
         let output =
-            programs::output(Command::new(program).arg("--version")).ok().filter(|output| output.status.success())?;
+            tools::output(Command::new(program).arg("--version")).ok().filter(|output| output.status.success())?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         let version =
             text.split("release ").nth(1).and_then(|rest| rest.split([',', '\n']).next()).unwrap_or("").to_owned();
@@ -52,7 +52,7 @@ impl Ptxas {
         let (source, mut cubin) = (pass(ptx.as_bytes())?, pass(&[])?);
         let mut command = Command::new(&self.program);
         command.arg(format!("-arch={device}")).args(options.arguments()).arg("-o").arg(cubin.path()).arg(source.path());
-        let output = programs::output(&mut command)
+        let output = tools::output(&mut command)
             .map_err(|error| failed(format!("{} cannot be run: {error}", self.program.display())))?;
         let words = [output.stderr, output.stdout].concat();
         let words = String::from_utf8_lossy(&words);

@@ -12,14 +12,13 @@ use llvm_sys::comdat::LLVMSetComdat;
 use llvm_sys::core::*;
 use llvm_sys::debuginfo::LLVMStripModuleDebugInfo;
 use llvm_sys::target_machine::LLVMCodeGenFileType;
-use mneme_core::image::cpu_object::{self, CpuTable};
-
-use crate::host;
-use crate::ir;
-use crate::llvm::{self, PassGate};
+use mneme_image::cpu_object::{self, CpuTable};
 
 use super::{LowerError, intrinsics};
+use crate::host;
+use crate::ir;
 use crate::ir::edit;
+use crate::llvm::{self, PassGate};
 
 /// Inlines the runtime, merges its reads of the thread context, and drops unused functions. The user's own pipeline has
 /// already run.

@@ -5,14 +5,12 @@
 use inkwell::module::Module;
 use llvm_sys::core::*;
 use llvm_sys::{LLVMLinkage, LLVMUnnamedAddr};
-use mneme_core::image::cpu_object;
-
-use crate::ir::{Value, annotations, attributes, parameters};
+use mneme_image::cpu_object;
 
 use super::closure::KernelClosure;
 use super::shared::SharedMemoryLayout;
 use super::wave;
-use crate::ir::edit;
+use crate::ir::{Value, annotations, attributes, edit, parameters};
 
 const PREFIX: &str = "__mneme_cpu_kernel.";
 

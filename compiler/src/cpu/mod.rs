@@ -30,11 +30,10 @@ mod waits;
 mod wave;
 
 use inkwell::module::Module;
-use mneme_core::compile_options::CompileOptions;
-use mneme_core::image::cpu_object::{self, CpuTable, Refusal};
+use mneme_image::cpu_object::{self, CpuTable, Refusal};
+use mneme_model::compile_options::CompileOptions;
 
 use crate::llvm::{self, PassGate};
-
 use entry::EntryLayout;
 pub use lockstep::Lockstep;
 

@@ -4,7 +4,7 @@ use inkwell::module::Module;
 use llvm_sys::LLVMLinkage;
 use llvm_sys::core::{LLVMConstNull, LLVMIsGlobalConstant, LLVMSetInitializer};
 use llvm_sys::target::{LLVMABISizeOfType, LLVMGetModuleDataLayout};
-use mneme_core::image::cpu_object::CpuVariable;
+use mneme_image::cpu_object::CpuVariable;
 
 use crate::ir::{self, Value, reach};
 

@@ -1,12 +1,11 @@
 //! The number of lanes in a warp or wave.
 
 use inkwell::module::Module;
-use mneme_core::image::architecture::Processor;
-
-use crate::architecture;
-use crate::ir::{Value, annotations, edit};
+use mneme_model::architecture::Processor;
 
 use super::is_amdgcn;
+use crate::architecture;
+use crate::ir::{Value, annotations, edit};
 
 const CUDA: u32 = 32;
 /// The wave size of AMD code for an unknown processor.

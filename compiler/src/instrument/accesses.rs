@@ -3,13 +3,12 @@
 use llvm_sys::LLVMAtomicOrdering;
 use llvm_sys::LLVMOpcode::*;
 use llvm_sys::core::*;
-use mneme_core::image::architecture::Vendor;
-use mneme_core::observation::Access;
+use mneme_model::architecture::Vendor;
+use mneme_model::observation::Access;
 
 use super::emitter::{self, ModuleEmitter};
 use super::target;
-use crate::ir::Value;
-use crate::ir::edit;
+use crate::ir::{Value, edit};
 
 /// How many bytes an access touches.
 #[derive(Clone, Copy)]

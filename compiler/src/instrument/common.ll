@@ -1,4 +1,4 @@
-; What all kinds of instrumentation use, on top of nvptx.ll or amdgcn.ll. The words of the state are named in builds/src/instrument/layout.rs.
+; What all kinds of instrumentation use, on top of nvptx.ll or amdgcn.ll. The words of the state are named in crates/builds/src/instrument/layout.rs.
 
 @__mneme_state = addrspace(1) externally_initialized global [16 x i64] zeroinitializer, align 16
 

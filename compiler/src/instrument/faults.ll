@@ -1,4 +1,4 @@
-; What instrumented code calls to have its accesses checked. The rules are in docs/guides/check.md, the buffers in builds/src/instrument/layout.rs.
+; What instrumented code calls to have its accesses checked. The rules are in docs/guides/check.md, the buffers in crates/builds/src/instrument/layout.rs.
 ;
 ; Flags of an access: 1 it reads, 2 it writes, 4 it is ordered (atomic, volatile), 8 the value it writes is known, 16 what it reads may be
 ; padding; from bit 8 on the bits of the address that its alignment wants zero.

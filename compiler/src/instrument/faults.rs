@@ -8,8 +8,8 @@ use inkwell::module::Module;
 use llvm_sys::LLVMOpcode::*;
 use llvm_sys::core::*;
 use mneme_builds::instrument::{Instrumented, layout};
-use mneme_core::image::architecture::Vendor;
-use mneme_core::observation::Access;
+use mneme_model::architecture::Vendor;
+use mneme_model::observation::Access;
 
 use super::accesses::{self, Length, MemoryAccess, MemoryEffect};
 use super::copies;
@@ -20,8 +20,7 @@ use super::order::{self, ThreadOrder};
 use super::sites::{Sites, readable};
 use super::target::{self, SHARED};
 use super::unseen;
-use crate::ir::edit;
-use crate::ir::{self, Value, reach};
+use crate::ir::{self, Value, edit, reach};
 use crate::llvm;
 
 /// Flags of an access, see `faults.ll`.

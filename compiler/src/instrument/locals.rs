@@ -11,7 +11,7 @@ use inkwell::module::Module;
 use llvm_sys::LLVMOpcode::*;
 use llvm_sys::LLVMTypeKind::*;
 use llvm_sys::core::LLVMIsAAllocaInst;
-use mneme_core::observation::Site;
+use mneme_model::observation::Site;
 
 use super::accesses::constant;
 use super::copies;
@@ -19,8 +19,7 @@ use super::emitter::{self, ModuleEmitter, PREFIX};
 use super::objects::{PointerOffset, local_bytes};
 use super::origins;
 use super::sites::Sites;
-use crate::ir::edit;
-use crate::ir::{self, Value};
+use crate::ir::{self, Value, edit};
 use crate::llvm;
 
 /// How shadows are named.

@@ -5,12 +5,11 @@ use std::collections::{HashMap, HashSet};
 use llvm_sys::LLVMOpcode::*;
 use llvm_sys::core::*;
 use llvm_sys::prelude::LLVMBasicBlockRef;
-use mneme_core::image::architecture::Vendor;
+use mneme_model::architecture::Vendor;
 
 use super::emitter;
 use super::target;
-use crate::ir::Value;
-use crate::ir::edit;
+use crate::ir::{Value, edit};
 
 /// What an instruction orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The description of an instrumented instruction.
 
 use llvm_sys::core::*;
-use mneme_core::observation::{Site, SourceLine};
+use mneme_model::observation::{Site, SourceLine};
 
 use super::accesses::MemoryAccess;
 use crate::ir::{Value, edit};

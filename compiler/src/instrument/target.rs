@@ -3,7 +3,7 @@
 //! Most of it is in the functions that are linked in ([`functions`]): who runs, and what an address is in.
 
 use inkwell::module::Module;
-use mneme_core::image::architecture::Vendor;
+use mneme_model::architecture::Vendor;
 
 use crate::ir::{self, edit};
 

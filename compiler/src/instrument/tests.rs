@@ -3,7 +3,7 @@
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
 use mneme_builds::instrument::layout;
-use mneme_core::observation::{Access, Fault};
+use mneme_model::observation::{Access, Fault};
 
 use super::*;
 use crate::architecture::CodegenArchitecture;

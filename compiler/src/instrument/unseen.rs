@@ -6,7 +6,7 @@
 
 use llvm_sys::LLVMTypeKind::*;
 use llvm_sys::core::LLVMGetIntTypeWidth;
-use mneme_core::image::architecture::Vendor;
+use mneme_model::architecture::Vendor;
 
 use super::emitter::{self, ModuleEmitter};
 use super::target::{self, SHARED};

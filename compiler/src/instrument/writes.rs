@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use inkwell::module::Module;
 use mneme_builds::instrument::Instrumented;
-use mneme_core::observation::Access;
+use mneme_model::observation::Access;
 
 use super::accesses::{self, Length, MemoryEffect};
 use super::emitter::{self, ModuleEmitter, PREFIX};

@@ -15,8 +15,6 @@ pub mod value;
 
 pub use value::Value;
 
-use crate::error::BuildError;
-
 use std::ffi::{CStr, CString};
 
 use inkwell::module::Module;
@@ -27,7 +25,9 @@ use llvm_sys::core::{
     LLVMIsAConstantInt, LLVMMetadataAsValue, LLVMPrintModuleToString,
 };
 use llvm_sys::prelude::LLVMValueRef;
-use mneme_core::image::bitcode;
+use mneme_image::bitcode;
+
+use crate::error::BuildError;
 
 /// Functions, defined and declared.
 pub fn functions<'m>(module: &'m Module<'_>) -> Vec<Value<'m>> {

@@ -8,7 +8,7 @@ use llvm_sys::LLVMTypeKind;
 use llvm_sys::core::*;
 use llvm_sys::prelude::LLVMTypeRef;
 use llvm_sys::target::{LLVMABIAlignmentOfType, LLVMABISizeOfType, LLVMGetModuleDataLayout, LLVMOffsetOfElement};
-use mneme_core::image::ir_section::IrArgument;
+use mneme_image::ir_section::IrArgument;
 
 use super::{Value, attributes};
 

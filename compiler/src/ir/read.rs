@@ -4,7 +4,8 @@ use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use llvm_sys::linker::LLVMLinkModules2;
-use mneme_core::image::bitcode;
+use mneme_image::bitcode;
+use mneme_model::llvm_version;
 
 use super::diagnostics::Diagnostics;
 use crate::error::BuildError;
@@ -47,9 +48,9 @@ pub fn parse<'ctx>(
 ) -> Result<Module<'ctx>, BuildError> {
     let supported = crate::llvm_version();
     if let Some(found) = bitcode::producer(bytes)
-        && bitcode::major(&found) > bitcode::major(&supported)
+        && llvm_version::major(&found) > llvm_version::major(&supported)
     {
-        return Err(BuildError::NewerBitcode { found: bitcode::version(&found).to_owned(), supported });
+        return Err(BuildError::NewerBitcode { found: llvm_version::number(&found).to_owned(), supported });
     }
     // A copy, because LLVM reads one byte past the end.
     let buffer = MemoryBuffer::create_from_memory_range_copy(bytes, "IR");
@@ -74,7 +75,7 @@ mod tests {
         let bitcode = context.create_module("m").write_bitcode_to_memory();
         let producer = bitcode::producer(bitcode.as_slice()).unwrap();
         assert_eq!(
-            (bitcode::version(&producer), bitcode::major(&producer)),
+            (llvm_version::number(&producer), llvm_version::major(&producer)),
             (crate::llvm_version().as_str(), Some(crate::LLVM_MAJOR))
         );
     }

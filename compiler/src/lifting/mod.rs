@@ -1,6 +1,6 @@
 //! Lifted PTX: the passes before all others, and the kernels that cannot be lifted.
 
-use mneme_core::image::cpu_object::Refusal;
+use mneme_image::cpu_object::Refusal;
 use mneme_ptx::LiftError;
 
 /// The passes that turn registers and parameter buffers into values.

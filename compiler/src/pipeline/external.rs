@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use inkwell::context::Context;
 use inkwell::module::Module;
 use mneme_builds::plan::External;
-use mneme_builds::programs::{self, TransientFile};
+use mneme_sandbox::tools::{self, TransientFile};
 
 use crate::LLVM_MAJOR;
 use crate::error::BuildError;
@@ -30,7 +30,7 @@ pub fn run<'ctx>(
     };
     let (before, mut after) = (pass(module.write_bitcode_to_memory().as_slice())?, pass(&[])?);
     let output =
-        programs::output(&mut command(&program, external, pipeline, before.path(), after.path())).map_err(|error| {
+        tools::output(&mut command(&program, external, pipeline, before.path(), after.path())).map_err(|error| {
             failed(format!("it cannot be run ({error}); --opt names a program of LLVM {}", crate::llvm_version()))
         })?;
     if !output.status.success() {
@@ -40,7 +40,7 @@ pub fn run<'ctx>(
     // Passes may print messages for the user.
     let said = String::from_utf8_lossy(&output.stderr);
     if !said.trim_end().is_empty() {
-        mneme_core::remark!("{}", said.trim_end());
+        mneme_system::remark!("{}", said.trim_end());
     }
     let bitcode = after.read().map_err(|error| failed(format!("the IR that it wrote cannot be read: {error}")))?;
     if bitcode.is_empty() {

@@ -8,8 +8,8 @@ use llvm_sys::core::*;
 use llvm_sys::prelude::{LLVMBuilderRef, LLVMTypeRef, LLVMValueRef};
 use llvm_sys::target::{LLVMABISizeOfType, LLVMGetModuleDataLayout, LLVMOffsetOfElement, LLVMStoreSizeOfType};
 use llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMUnnamedAddr};
-use mneme_core::configuration::Specialize;
-use mneme_core::recording::manifest::is_recorded_address;
+use mneme_model::configuration::Specialize;
+use mneme_recording::manifest::is_recorded_address;
 
 use crate::RecordedLaunch;
 use crate::instrument::accesses;

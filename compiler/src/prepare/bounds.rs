@@ -8,9 +8,9 @@
 use std::ffi::CString;
 
 use inkwell::module::Module;
-use mneme_core::configuration::Configuration;
-use mneme_core::image::amd_hardware::Hardware;
-use mneme_core::image::architecture::{Processor, Vendor};
+use mneme_model::amd_hardware::Hardware;
+use mneme_model::architecture::{Processor, Vendor};
+use mneme_model::configuration::Configuration;
 
 use crate::architecture::CodegenArchitecture;
 use crate::ir::{Value, annotations, attributes};

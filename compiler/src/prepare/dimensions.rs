@@ -8,8 +8,8 @@ use llvm_sys::core::{
     LLVMMDNodeInContext2, LLVMMetadataAsValue, LLVMSetMetadata, LLVMValueAsMetadata,
 };
 use llvm_sys::prelude::{LLVMMetadataRef, LLVMValueRef};
-use mneme_core::image::architecture::Vendor;
-use mneme_core::launch::Dim3;
+use mneme_model::architecture::Vendor;
+use mneme_model::launch::Dim3;
 
 use super::launch_memory;
 use crate::architecture::CodegenArchitecture;

@@ -5,7 +5,7 @@
 
 use inkwell::module::Module;
 use inkwell::targets::TargetMachine;
-use mneme_core::recording::manifest::AllocationKind;
+use mneme_recording::manifest::AllocationKind;
 
 use super::provenance;
 use crate::ir::{Value, attributes, parameters};

@@ -5,7 +5,7 @@ use inkwell::module::Module;
 use llvm_sys::LLVMFastMathAll;
 use llvm_sys::LLVMLinkage;
 use llvm_sys::core::{LLVMCanValueUseFastMathFlags, LLVMConstInt, LLVMSetFastMathFlags, LLVMSetInitializer};
-use mneme_core::image::architecture::Vendor;
+use mneme_model::architecture::Vendor;
 
 use crate::error::BuildError;
 use crate::ir::{self, Value, attributes};

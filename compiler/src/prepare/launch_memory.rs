@@ -9,7 +9,7 @@ use inkwell::module::Module;
 use llvm_sys::LLVMOpcode::{LLVMAddrSpaceCast, LLVMGetElementPtr, LLVMLoad, LLVMSelect};
 use llvm_sys::LLVMTypeKind::LLVMIntegerTypeKind;
 use llvm_sys::core::LLVMConstInt;
-use mneme_core::launch::Dim3;
+use mneme_model::launch::Dim3;
 
 use crate::code_version;
 use crate::instrument::accesses::constant;

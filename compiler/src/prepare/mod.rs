@@ -21,10 +21,10 @@ use inkwell::module::Module;
 use inkwell::targets::TargetMachine;
 use mneme_builds::Target;
 use mneme_builds::instrument::Instrument;
-use mneme_core::compile_options::CompileOptions;
-use mneme_core::configuration::Specialize;
-use mneme_core::recording::database::ArgumentLayout;
-use mneme_core::recording::manifest::RecordedVariable;
+use mneme_model::compile_options::CompileOptions;
+use mneme_model::configuration::Specialize;
+use mneme_recording::database::ArgumentLayout;
+use mneme_recording::manifest::RecordedVariable;
 
 use crate::architecture::CodegenArchitecture;
 use crate::error::BuildError;

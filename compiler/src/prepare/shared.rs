@@ -6,7 +6,7 @@ use inkwell::module::Module;
 use llvm_sys::core::*;
 use llvm_sys::target::{LLVMABISizeOfType, LLVMGetModuleDataLayout};
 use llvm_sys::{LLVMLinkage, LLVMThreadLocalMode};
-use mneme_core::image::architecture::Vendor;
+use mneme_model::architecture::Vendor;
 
 use super::launch_memory::asks_for_shared;
 use crate::ir::{self, Value, reach};

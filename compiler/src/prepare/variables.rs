@@ -17,8 +17,8 @@ use llvm_sys::LLVMOpcode::*;
 use llvm_sys::core::*;
 use llvm_sys::target::{LLVMABISizeOfType, LLVMGetModuleDataLayout};
 use llvm_sys::{LLVMAtomicOrdering, LLVMLinkage};
-use mneme_core::recording::manifest::RecordedVariable;
 use mneme_ptx::names::NamedAddress;
+use mneme_recording::manifest::RecordedVariable;
 
 use super::prune;
 use crate::error::BuildError;

@@ -6,7 +6,7 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
 use mneme_builds::{BuildOutcome, Built, NotBuilt, Spills};
-use mneme_core::hash::ChunkId;
+use mneme_model::hash::ChunkId;
 
 /// Bytes of code objects to remember.
 const REMEMBERED: usize = 64 << 20;
@@ -119,7 +119,7 @@ fn with(built: Built, assembled: &Assembled) -> BuildOutcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::result::ReplayStatus;
+    use mneme_model::result::ReplayStatus;
 
     const PTX: ChunkId = ChunkId([7; 16]);
 

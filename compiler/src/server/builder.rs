@@ -5,15 +5,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use mneme_builds::process::child::{
-    Child, ChildStderr, ProcessEnd, lead, limit_files, limit_memory, name, volunteer_for_oom,
-};
-use mneme_builds::process::confinement::{self, AllowedResources};
-use mneme_builds::process::frame::{self, Inbox};
 use mneme_builds::progress::{BuildProgress as Place, Stage};
 use mneme_builds::{BuildOutcome, BuildText, BuildTexts, Built, NotBuilt, Target};
-use mneme_core::hash::{ChunkId, chunk_id};
-use mneme_core::result::ReplayStatus;
+use mneme_model::hash::{ChunkId, chunk_id};
+use mneme_model::result::ReplayStatus;
+use mneme_sandbox::child::{Child, ChildStderr, ProcessEnd, lead, limit_files, limit_memory, name, volunteer_for_oom};
+use mneme_sandbox::confinement::{self, AllowedResources};
+use mneme_sandbox::frame::{self, Inbox};
 use serde::{Deserialize, Serialize};
 
 use super::compile::compile;
@@ -247,8 +245,8 @@ fn live(build: &Build<'_>, place: &Place, options: u64, memory: Option<u64>, wor
         Err(not_built) => (Err(not_built), Vec::new()),
     };
     match frame::write(&mut &words, &Word::Done(Box::new(result)), &image) {
-        Ok(()) => mneme_core::exit::VERIFIED,
-        Err(_) => mneme_core::exit::INTERNAL,
+        Ok(()) => mneme_system::exit::VERIFIED,
+        Err(_) => mneme_system::exit::INTERNAL,
     }
 }
 

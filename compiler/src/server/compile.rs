@@ -4,7 +4,7 @@ use mneme_builds::progress::BuildProgress;
 use mneme_builds::{
     BuildOutcome, BuildText, BuildTexts, Built, Keep, NotBuilt, Probe, ProbeResult, Replacement, probe::Inventory,
 };
-use mneme_core::result::ReplayStatus;
+use mneme_model::result::ReplayStatus;
 
 use super::inputs::Build;
 use super::original;

@@ -5,12 +5,12 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use mneme_builds::BuildOutcome;
-use mneme_builds::process::child::Child;
-use mneme_builds::process::frame::{Inbox, Outbox};
-use mneme_builds::process::readiness::Waiting;
 use mneme_builds::protocol::{BuildOrder, BuildReply};
-use mneme_core::configuration::Configuration;
-use mneme_core::hash::chunk_id;
+use mneme_model::configuration::Configuration;
+use mneme_model::hash::chunk_id;
+use mneme_sandbox::child::Child;
+use mneme_sandbox::frame::{Inbox, Outbox};
+use mneme_sandbox::readiness::Waiting;
 use nix::poll::PollFlags;
 
 use super::assemblies::Assemblies;
@@ -152,11 +152,11 @@ fn assembler_options(configuration: &Configuration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_builds::process::child::ChildStderr;
-    use mneme_builds::process::frame;
     use mneme_builds::{BuildPlan, BuildSpec, RecordedKernel, Replacement, Target};
-    use mneme_core::launch::Dim3;
-    use mneme_core::recording::CodeKind;
+    use mneme_model::launch::Dim3;
+    use mneme_recording::CodeKind;
+    use mneme_sandbox::child::ChildStderr;
+    use mneme_sandbox::frame;
 
     /// A loop whose counter is 0 and then 1. nvPTXCompiler 13.0 asks for a table of minus 300 MB for it, and writes to
     /// an invalid address.

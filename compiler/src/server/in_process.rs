@@ -4,9 +4,9 @@
 
 use std::os::unix::net::UnixStream;
 
-use mneme_builds::process::frame;
 use mneme_builds::protocol::{BuildOrder, BuildReply};
 use mneme_builds::{BuildTexts, NotBuilt};
+use mneme_sandbox::frame;
 
 use super::compile::compile;
 use super::inputs::{Build, Inputs};

@@ -16,8 +16,8 @@ mod questions;
 use std::io;
 use std::os::unix::net::UnixStream;
 
-use mneme_builds::process::{child, frame};
 use mneme_builds::protocol::{BuilderGreeting, Greeted, Opening};
+use mneme_sandbox::{child, frame};
 
 use self::inputs::Inputs;
 

@@ -1,13 +1,13 @@
 //! The application's own code, in place of a build.
 
 use mneme_builds::{BuildOutcome, Built, NotBuilt, RecordedKernel, Target};
-use mneme_core::hash::checksum;
-use mneme_core::image::architecture::{Architecture, Processor};
-use mneme_core::image::{code_object, cubin, ptx};
-use mneme_core::recording::CodeKind;
-use mneme_core::recording::code::immovable;
-use mneme_core::recording::database::CodeFile;
-use mneme_core::result::ReplayStatus;
+use mneme_image::{code_object, cubin, ptx};
+use mneme_model::architecture::{Architecture, Processor};
+use mneme_model::hash::checksum;
+use mneme_model::result::ReplayStatus;
+use mneme_recording::CodeKind;
+use mneme_recording::code::immovable;
+use mneme_recording::database::CodeFile;
 
 use super::inputs::Build;
 

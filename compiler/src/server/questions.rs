@@ -4,12 +4,11 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
-use mneme_builds::process::confinement::{self, AllowedResources};
-use mneme_builds::process::frame;
-use mneme_builds::protocol::KernelInterface;
-use mneme_builds::protocol::{CodeParts, Question};
-use mneme_core::image::ir_section::IrTable;
-use mneme_core::protocol::Examination;
+use mneme_builds::protocol::{CodeParts, KernelInterface, Question};
+use mneme_image::ir_section::IrTable;
+use mneme_model::protocol::Examination;
+use mneme_sandbox::confinement::{self, AllowedResources};
+use mneme_sandbox::frame;
 
 /// Answers a question. LLVM may end this process if the input is damaged.
 ///

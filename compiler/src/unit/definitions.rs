@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use mneme_core::hash::checksum;
+use mneme_model::hash::checksum;
 
 /// The hash of each function, variable and alias definition, by name, or by its number in the text if it has no name.
 pub fn hashes(text: &str) -> HashMap<String, u64> {

@@ -12,7 +12,7 @@
 
 use std::collections::HashMap;
 
-use mneme_core::image::ir_section::{CODE_ADDRESS, INDIRECT_CALL, TEXTURE, VIRTUAL_CALL};
+use mneme_image::ir_section::{CODE_ADDRESS, INDIRECT_CALL, TEXTURE, VIRTUAL_CALL};
 
 /// Mnemonics of PTX for textures and surfaces, which CUDA's headers use in inline assembly.
 const ACCESSES: [&str; 7] = ["tex.", "tld4.", "txq.", "suld.", "sust.", "sured.", "suq."];
@@ -22,7 +22,7 @@ const GLOBAL: &str = " addrspace(1)";
 /// Intrinsics for AMD's images, i.e. textures and surfaces.
 const AMD_IMAGES: &str = "llvm.amdgcn.image.";
 
-/// The feature names of [`mneme_core::image::ir_section`] for a definition (textual IR). `is_code` says whether a name
+/// The feature names of [`mneme_image::ir_section`] for a definition (textual IR). `is_code` says whether a name
 /// is a function, or a variable that contains addresses of functions.
 pub fn of(
     definition: &str,

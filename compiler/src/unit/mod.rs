@@ -15,10 +15,11 @@ use llvm_sys::LLVMVisibility;
 use llvm_sys::core::{LLVMGetAlignment, LLVMGetVisibility, LLVMIsGlobalConstant, LLVMIsUndef};
 use llvm_sys::target::{LLVMABIAlignmentOfType, LLVMABISizeOfType, LLVMGetModuleDataLayout};
 pub use mneme_builds::protocol::UnitOrigin;
-use mneme_core::image::bitcode;
-use mneme_core::image::ir_section::{
+use mneme_image::bitcode;
+use mneme_image::ir_section::{
     CODE_ADDRESS, DEVICE_HEAP, INDIRECT_CALL, IrTable, Symbol, SymbolKind, TEXTURE, VIRTUAL_CALL, VariableInfo,
 };
+use mneme_model::llvm_version;
 
 use crate::error::BuildError;
 use crate::ir::diagnostics::Diagnostics;
@@ -41,7 +42,7 @@ pub fn describe(bitcode: &[u8], origin: &UnitOrigin) -> Result<IrTable, BuildErr
         triple: module.get_triple().as_str().to_string_lossy().into_owned(),
         unit: origin.unit.clone(),
         source: origin.source.clone(),
-        llvm: bitcode::version(&producer).to_owned(),
+        llvm: llvm_version::number(&producer).to_owned(),
         rdc: origin.rdc,
         compiled: origin.compiled.clone(),
         images: origin.images.clone(),

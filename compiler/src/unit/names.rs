@@ -10,12 +10,11 @@
 use std::collections::HashMap;
 
 use inkwell::context::Context;
-use mneme_core::symbol::without_unit;
+use mneme_image::symbol::without_unit;
 
 use crate::error::BuildError;
 use crate::ir::diagnostics::Diagnostics;
-use crate::ir::read;
-use crate::ir::{self, Value, annotations};
+use crate::ir::{self, Value, annotations, read};
 
 /// A module with the other compiler's names.
 #[derive(Debug)]

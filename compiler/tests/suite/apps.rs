@@ -9,8 +9,8 @@ use std::process::Command;
 use mneme_builds::instrument::Instrument;
 use mneme_builds::{ImageKind, Target};
 use mneme_compiler::{BuildRequest, InputCode, build};
-use mneme_core::configuration::Configuration;
-use mneme_core::launch::Dim3;
+use mneme_model::configuration::Configuration;
+use mneme_model::launch::Dim3;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_path_buf()

@@ -14,11 +14,11 @@ use mneme_builds::{ImageKind, Keep, Target};
 use mneme_compiler::assembler::{Assembler, AssemblerOptions};
 use mneme_compiler::unit::{UnitOrigin, describe};
 use mneme_compiler::{Artifact, BuildRequest, InputCode, build};
-use mneme_core::compile_options::CompileOptions;
-use mneme_core::configuration::Configuration;
-use mneme_core::image::cubin;
-use mneme_core::launch::Dim3;
-use mneme_core::recording::manifest::RecordedVariable;
+use mneme_image::cubin;
+use mneme_model::compile_options::CompileOptions;
+use mneme_model::configuration::Configuration;
+use mneme_model::launch::Dim3;
+use mneme_recording::manifest::RecordedVariable;
 
 /// Options besides the level.
 const WAYS: [&[&str]; 6] = [
@@ -97,10 +97,7 @@ fn size(ptx: &str, kernel: &str, level: u8) -> Option<(u32, u64)> {
         return None;
     }
     let found = cubin::parse(&assembled.image)?.kernels.into_iter().find(|found| found.name == kernel)?;
-    Some((
-        found.registers?,
-        mneme_core::image::elf::section(&assembled.image, &format!(".text.{kernel}"))?.len() as u64,
-    ))
+    Some((found.registers?, mneme_image::elf::section(&assembled.image, &format!(".text.{kernel}"))?.len() as u64))
 }
 
 /// The PTX of a replay that compiles like the application.
@@ -341,9 +338,8 @@ fn machine_code_is_what_ptxas_makes_of_whole_programs() {
             let found =
                 cubin::parse(&ours.image).unwrap().kernels.into_iter().find(|found| found.name == kernel.name).unwrap();
             assert_eq!(found.registers, kernel.registers, "{name} {}", kernel.name);
-            let code = |image: &[u8]| {
-                mneme_core::image::elf::section(image, &format!(".text.{}", kernel.name)).unwrap().to_vec()
-            };
+            let code =
+                |image: &[u8]| mneme_image::elf::section(image, &format!(".text.{}", kernel.name)).unwrap().to_vec();
             assert!(code(&ours.image) == code(&theirs), "{name} {}", kernel.name);
             compared += 1;
         }

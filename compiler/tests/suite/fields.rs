@@ -8,10 +8,10 @@ use mneme_builds::Target;
 use mneme_builds::plan::External;
 use mneme_compiler::pipeline::Invocations;
 use mneme_compiler::{Artifact, BuildError, BuildRequest, Hooks, InputCode, RecordedLaunch, build, build_with};
-use mneme_core::configuration::{Configuration, Specialize};
-use mneme_core::launch::Dim3;
-use mneme_core::recording::database::ArgumentLayout;
-use mneme_core::recording::manifest::{Allocation, AllocationKind, RecordedArgument};
+use mneme_model::configuration::{Configuration, Specialize};
+use mneme_model::launch::Dim3;
+use mneme_recording::database::ArgumentLayout;
+use mneme_recording::manifest::{Allocation, AllocationKind, RecordedArgument};
 
 /// Like clang's code before any pass: every parameter has a stack slot.
 const KERNEL: &str = r#"

@@ -7,9 +7,9 @@ use std::process::Command;
 
 use mneme_builds::{ImageKind, Target};
 use mneme_compiler::{Artifact, BuildError, BuildRequest, InputCode, build};
-use mneme_core::configuration::Configuration;
-use mneme_core::image::ptx::PtxModule;
-use mneme_core::launch::Dim3;
+use mneme_image::ptx::PtxModule;
+use mneme_model::configuration::Configuration;
+use mneme_model::launch::Dim3;
 
 const FEW: [&str; 8] = ["vecadd", "matmul", "globals", "math", "parameters", "pointers", "clusters", "assertion"];
 

@@ -6,7 +6,6 @@ mod amdgpu;
 mod apps;
 mod fidelity;
 mod fields;
-mod hip;
 mod lifting;
 mod parameters;
 mod specialise;

@@ -6,9 +6,9 @@ use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
 use mneme_builds::{ImageKind, Target};
 use mneme_compiler::{Artifact, BuildError, BuildRequest, InputCode, build};
-use mneme_core::configuration::{Configuration, Specialize};
-use mneme_core::launch::Dim3;
-use mneme_core::recording::manifest::{RecordedArgument, RecordedVariable};
+use mneme_model::configuration::{Configuration, Specialize};
+use mneme_model::launch::Dim3;
+use mneme_recording::manifest::{RecordedArgument, RecordedVariable};
 
 const KERNEL: &str = r#"
 target datalayout = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"

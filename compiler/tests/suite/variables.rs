@@ -5,10 +5,10 @@ use inkwell::memory_buffer::MemoryBuffer;
 use mneme_builds::progress::Stage;
 use mneme_builds::{Keep, Target};
 use mneme_compiler::{BuildError, BuildRequest, InputCode, build, preload};
-use mneme_core::compile_options::CompileOptions;
-use mneme_core::configuration::Configuration;
-use mneme_core::launch::Dim3;
-use mneme_core::recording::manifest::RecordedVariable;
+use mneme_model::compile_options::CompileOptions;
+use mneme_model::configuration::Configuration;
+use mneme_model::launch::Dim3;
+use mneme_recording::manifest::RecordedVariable;
 
 const KERNEL: &str = r#"
 target datalayout = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64"

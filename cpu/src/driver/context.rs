@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use mneme_core::device::MOST_CPU_DEVICES;
-use mneme_core::environment;
-use mneme_core::thread_stack::ThreadStack;
+use mneme_model::device::MOST_CPU_DEVICES;
+use mneme_system::environment;
+use mneme_system::thread_stack::ThreadStack;
 
 use crate::abi::Out;
 use crate::execution;

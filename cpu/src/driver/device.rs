@@ -3,7 +3,7 @@
 use std::ffi::c_char;
 
 use mneme_abi::cuda::structures::LegacyProperties;
-use mneme_core::device::CPU_DEVICE;
+use mneme_model::device::CPU_DEVICE;
 
 use super::{VERSION, attributes, context};
 use crate::abi::{CStringArgument, Out};

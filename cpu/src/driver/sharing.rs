@@ -12,8 +12,8 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mneme_abi::cuda::types::CUipcMemHandle;
-use mneme_core::files::{OwnedFile, size_limit_as_errors};
-use mneme_core::random;
+use mneme_system::files::{OwnedFile, size_limit_as_errors};
+use mneme_system::random;
 
 use super::allocations::{self, MemoryKind};
 use super::{context, device, lanes};

@@ -218,7 +218,7 @@ fn a_code_object_is_a_module_with_kernels_and_variables() {
     enter();
     let source = r#"u32 factor = 3; struct arguments { u32 *to; u64 n; };
         void scale(const struct arguments *a) { const struct context *c = __mneme_cpu_thread(); u64 i = c->ctaid[0] * c->ntid[0] + c->tid[0]; if (i < a->n) a->to[i] = factor * i; }"#;
-    let variable = mneme_core::image::cpu_object::CpuVariable {
+    let variable = mneme_image::cpu_object::CpuVariable {
         name: "factor".into(),
         symbol: "factor".into(),
         size: 4,

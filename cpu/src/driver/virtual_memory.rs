@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mneme_abi::cuda::structures::{AccessDescription, AllocationProperties};
 use mneme_abi::cuda::types::CUmemLocation;
-use mneme_core::files::{OwnedFile, size_limit_as_errors};
+use mneme_system::files::{OwnedFile, size_limit_as_errors};
 
 use super::allocations::{self, MemoryKind};
 use super::{context, device};

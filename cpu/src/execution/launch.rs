@@ -3,7 +3,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use mneme_core::environment;
+use mneme_system::environment;
 
 use super::grid::{CheckedLaunch, Grid};
 use super::pool::{self, Crew};

@@ -10,7 +10,7 @@
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use mneme_core::environment;
+use mneme_system::environment;
 
 /// Seconds, unless `MNEME_CPU_TIME_LIMIT` is set.
 const DEFAULT: u64 = 300;

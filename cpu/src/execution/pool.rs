@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use mneme_core::own_threads;
+use mneme_system::own_threads;
 
 use super::context::ThreadContext;
 use super::fault::KernelFault;

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use mneme_core::environment;
+use mneme_system::environment;
 
 /// The number of processors that this process may use, or `MNEME_CPU_THREADS`.
 pub fn count() -> u64 {

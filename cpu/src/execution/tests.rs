@@ -248,7 +248,7 @@ fn a_launch_over_its_time_is_stopped_wherever_its_threads_are() {
 
 /// Runs kernel `k` of the source in one block of waves of 64 lanes.
 fn waves(source: &str, collective: bool, block: u32, count: usize) -> (Result<(), Status>, Vec<u64>) {
-    let row = mneme_core::image::cpu_object::CpuKernel { warp_size: 64, ..kernel("k", 1, collective) };
+    let row = mneme_image::cpu_object::CpuKernel { warp_size: 64, ..kernel("k", 1, collective) };
     let mut array = vec![0u64; count];
     let loaded = testing::load(source, vec![row], vec![]);
     let done = launch(&loaded, "k", 1, block, 4096, &[array.as_mut_ptr() as u64]);

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 
 use goblin::elf::section_header::{SHF_ALLOC, SHF_EXECINSTR, SHF_TLS, SHF_WRITE, SHT_NOBITS};
 use goblin::elf::{Elf, SectionHeader};
-use mneme_core::image::cpu_object::CpuVariable;
+use mneme_image::cpu_object::CpuVariable;
 
 use super::LoadError;
 use super::machine::Machine;

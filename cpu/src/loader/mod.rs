@@ -14,7 +14,7 @@ mod relocation;
 
 use goblin::elf::Elf;
 use goblin::elf::header::ET_REL;
-use mneme_core::image::cpu_object::{CpuTable, SECTION};
+use mneme_image::cpu_object::{CpuTable, SECTION};
 use thiserror::Error;
 
 use machine::Machine;
@@ -65,14 +65,14 @@ pub fn load(image: &[u8], range: PlacementRange) -> Result<Loaded, LoadError> {
     if elf.header.e_type != ET_REL || elf.header.e_machine != Machine::HERE.number() {
         return Err(LoadError::Damaged(format!("it is not a relocatable object for {}", Machine::HERE.name())));
     }
-    let table = mneme_core::image::elf::section(image, SECTION)
+    let table = mneme_image::elf::section(image, SECTION)
         .ok_or_else(|| LoadError::Damaged(format!("it has no section {SECTION}")))?;
     let table: CpuTable = serde_json::from_slice(table).map_err(|error| damaged(&error))?;
-    if table.version != mneme_core::image::cpu_object::VERSION {
+    if table.version != mneme_image::cpu_object::VERSION {
         return Err(LoadError::Damaged(format!(
             "its table has version {}, this CPU device reads version {}",
             table.version,
-            mneme_core::image::cpu_object::VERSION
+            mneme_image::cpu_object::VERSION
         )));
     }
     let layout = layout::ObjectLayout::of(&elf, image, &table.variables)?;

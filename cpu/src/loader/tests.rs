@@ -1,6 +1,6 @@
 //! Tests that load objects made by the C compiler, and call them.
 
-use mneme_core::image::cpu_object::CpuVariable;
+use mneme_image::cpu_object::CpuVariable;
 use proptest::prelude::*;
 
 use super::*;

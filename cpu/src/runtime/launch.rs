@@ -3,7 +3,7 @@
 use mneme_abi::cuda::runtime_structures::{FunctionAttributes, RuntimeKernelNode, RuntimeLaunchConfiguration};
 use mneme_abi::cuda::structures::{KernelNode, LaunchConfiguration};
 use mneme_abi::cuda::types::Dimensions;
-use mneme_core::thread_stack::ThreadStack;
+use mneme_system::thread_stack::ThreadStack;
 
 use super::registration;
 use super::session::driver_with_context;

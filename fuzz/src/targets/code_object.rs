@@ -1,7 +1,7 @@
 //! Targets for code objects of AMD GPUs and of the CPU device.
 
-use mneme_core::image::code_object::{self, sample};
-use mneme_core::image::{cpu_object, elf};
+use mneme_image::code_object::{self, sample};
+use mneme_image::{cpu_object, elf};
 
 use super::{FuzzTarget, nothing};
 

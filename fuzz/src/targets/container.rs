@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use mneme_core::image::{bundle, cubin, elf, embedded, fatbin, ptx};
+use mneme_image::{bundle, cubin, elf, embedded, fatbin, ptx};
 
 use super::{FuzzTarget, nothing};
 

@@ -1,8 +1,8 @@
 //! Targets for images of code.
 
-use mneme_core::hash::checksum;
-use mneme_core::image::ir_section::{self, IrArgument, IrTable, Symbol, SymbolKind, VariableInfo};
-use mneme_core::image::{bitcode, elf};
+use mneme_image::ir_section::{self, IrArgument, IrTable, Symbol, SymbolKind, VariableInfo};
+use mneme_image::{bitcode, elf};
+use mneme_model::hash::checksum;
 
 use super::{FuzzTarget, nothing};
 

@@ -2,7 +2,7 @@
 //!
 //! One of the two may run a program that is not trusted.
 
-use mneme_builds::process::frame::{self, Inbox};
+use mneme_sandbox::frame::{self, Inbox};
 use serde_json::{Value, json};
 
 use super::{FuzzTarget, nothing};

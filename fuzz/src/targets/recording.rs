@@ -5,16 +5,14 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use mneme_core::checked_text::write_checksum;
-use mneme_core::hash::{ChunkId, checksum, chunk_id};
-use mneme_core::launch::Dim3;
-use mneme_core::recording::database::{
+use mneme_model::checked_text::write_checksum;
+use mneme_model::hash::{ChunkId, checksum, chunk_id};
+use mneme_model::launch::{Dim3, Moment};
+use mneme_recording::database::{
     ArgumentLayout, InstanceDetails, InstanceRecord, KernelDetails, KernelRecord, VERSION,
 };
-use mneme_core::recording::manifest::{
-    Allocation, AllocationKind, Header, MemoryState, Moment, RecordedArgument, RecordedVariable,
-};
-use mneme_core::recording::pack::{PackReader, PackWriter};
+use mneme_recording::manifest::{Allocation, AllocationKind, Header, MemoryState, RecordedArgument, RecordedVariable};
+use mneme_recording::pack::{PackReader, PackWriter};
 
 use super::{FuzzTarget, nothing};
 
@@ -129,7 +127,7 @@ fn pack_seeds() -> Vec<Vec<u8>> {
         } else {
             writer.sync().expect("a pack can be synced");
         }
-        for path in mneme_core::recording::pack::files(inner.path()).expect("it can be listed") {
+        for path in mneme_recording::pack::files(inner.path()).expect("it can be listed") {
             seeds.push(std::fs::read(path).expect("just written"));
         }
     }

@@ -1,9 +1,9 @@
 //! Targets for files that direct programs of ours: compiled winners and rules for buffers.
 
-use mneme_core::checked_text::write_checksum;
-use mneme_core::recording::rules::{RuleTarget, Rules, ToleranceRule};
-use mneme_core::tolerance::Tolerance;
-use mneme_core::tuned::{DimensionRule as LaunchRule, RuleInputs, VERSION, Winners};
+use mneme_model::checked_text::write_checksum;
+use mneme_model::tolerance::Tolerance;
+use mneme_recording::rules::{RuleTarget, Rules, ToleranceRule};
+use mneme_winners::{DimensionRule as LaunchRule, RuleInputs, VERSION, Winners};
 
 use super::recording::in_a_file;
 use super::{FuzzTarget, nothing};

@@ -2,8 +2,8 @@
 //!
 //! An input is a pair of them: u32 length of the prologue, prologue, epilogue.
 
-use mneme_core::recording::manifest::CHUNK;
-use mneme_core::recording::upstream::memory;
+use mneme_recording::manifest::CHUNK;
+use mneme_recording::upstream::memory;
 
 use super::recording::in_a_file;
 use super::{FuzzTarget, nothing};

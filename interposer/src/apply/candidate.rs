@@ -13,9 +13,9 @@
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;
 
-use mneme_core::launch::Launch;
-use mneme_core::recording::manifest::RecordedArgument;
-use mneme_core::tuned::{LaunchDimensions, ReadRule, RuleInputs, Winner};
+use mneme_model::launch::Launch;
+use mneme_recording::manifest::RecordedArgument;
+use mneme_winners::{LaunchDimensions, ReadRule, RuleInputs, Winner};
 
 use super::index::{self, ArgumentBytes, Needs};
 use super::loaded::TunedCode;
@@ -311,8 +311,8 @@ fn are(pieces: &[Piece], arguments: &LaunchArguments) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::launch::{Dim3, LaunchAttributes};
-    use mneme_core::tuned::{DimensionRule, Folded, VerifiedLaunch};
+    use mneme_model::launch::{Dim3, LaunchAttributes};
+    use mneme_winners::{DimensionRule, Folded, VerifiedLaunch};
 
     const LARGE: u64 = 5_000_000_000;
 

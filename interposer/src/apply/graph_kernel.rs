@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use mneme_core::tuned::{LaunchDimensions, Winner};
+use mneme_winners::{LaunchDimensions, Winner};
 
 use super::candidate::shape_of;
 use super::{ELSEWHERE, Kept, KernelReplacement, UNTRIED, choose, of};

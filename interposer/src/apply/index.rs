@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Mutex, TryLockError};
 
-use mneme_core::launch::{Dim3, Launch};
+use mneme_model::launch::{Dim3, Launch};
 
 use crate::kernels::request::LaunchArguments;
 
@@ -214,7 +214,7 @@ fn with_numbers(values: &[u8], numbers: GridAndBlock) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::launch::LaunchAttributes;
+    use mneme_model::launch::LaunchAttributes;
 
     const FIRST: ArgumentBytes = ArgumentBytes { index: 0, offset: 0, size: 8, at: 0, length: 8 };
     const SECOND: ArgumentBytes = ArgumentBytes { index: 1, offset: 8, size: 8, at: 4, length: 4 };

@@ -7,11 +7,10 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use mneme_abi::cuda::sys::CUfunction_attribute;
-use mneme_core::launch::DEFAULT_DYNAMIC_SHARED;
-use mneme_core::tuned::Winner;
+use mneme_model::launch::DEFAULT_DYNAMIC_SHARED;
+use mneme_winners::Winner;
 
 use super::residency::Residency;
-
 use crate::driver::streams::CaptureMode;
 use crate::driver::{self, CUfunction, CUmodule, Status, hooked};
 use crate::kernels::code::DeviceDescription;

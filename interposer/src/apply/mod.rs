@@ -25,9 +25,9 @@ pub use on_trial::{NotRecorded, OnTrial};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use mneme_core::launch::{DEFAULT_DYNAMIC_SHARED, Launch};
-use mneme_core::summary::{Applied, RecordingFailure};
-use mneme_core::tuned::{LaunchDimensions, Winner};
+use mneme_model::launch::{DEFAULT_DYNAMIC_SHARED, Launch};
+use mneme_model::summary::{Applied, RecordingFailure};
+use mneme_winners::{LaunchDimensions, Winner};
 
 use self::candidate::{Fit, WinnerCandidate, shape_of};
 use self::loaded::LoadedCode;

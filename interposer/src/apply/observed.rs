@@ -1,7 +1,7 @@
 //! Finds the launches of a kernel that repeat, and the arguments that these share.
 
-use mneme_core::launch::Dim3;
-use mneme_core::tuned::LaunchDimensions;
+use mneme_model::launch::Dim3;
+use mneme_winners::LaunchDimensions;
 
 /// How many similar launches it takes before code is made for them.
 const REPEATS: u32 = 16;

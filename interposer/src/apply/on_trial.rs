@@ -6,8 +6,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use mneme_core::random;
-use mneme_core::tuned::{LaunchDimensions, WinnerTrial};
+use mneme_system::random;
+use mneme_winners::{LaunchDimensions, WinnerTrial};
 
 use super::candidate::WinnerCandidate;
 use super::trials::Trials;
@@ -53,7 +53,7 @@ impl OnTrial {
     /// Makes the hash differ from those of launches with equal dimensions and arguments.
     pub fn distinguish(&self, dynamic_hash: u64) -> u64 {
         let words = [dynamic_hash, self.number];
-        mneme_core::hash::checksum(words.map(u64::to_le_bytes).as_flattened())
+        mneme_model::hash::checksum(words.map(u64::to_le_bytes).as_flattened())
     }
 
     /// Leaves the trial to a later launch.

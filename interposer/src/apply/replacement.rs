@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{OnceLock, PoisonError, RwLock};
 
-use mneme_core::summary::{Applied, KeptDimensions, RecordingFailure};
-use mneme_core::tuned::Winner;
+use mneme_model::summary::{Applied, KeptDimensions, RecordingFailure};
+use mneme_winners::Winner;
 
 use super::candidate::WinnerCandidate;
 use super::index::WinnerIndex;

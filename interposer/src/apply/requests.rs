@@ -6,8 +6,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use mneme_core::launch::Launch;
-use mneme_core::tuned::{LaunchDimensions, SpecialisationRequest, SpecialisedLaunch, Winner};
+use mneme_model::launch::Launch;
+use mneme_winners::{LaunchDimensions, SpecialisationRequest, SpecialisedLaunch, Winner};
 
 use super::candidate::{WinnerCandidate, shape_of};
 use super::specialisation::Wanted;

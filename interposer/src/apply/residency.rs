@@ -8,7 +8,7 @@
 use std::sync::OnceLock;
 
 use mneme_abi::cuda::sys::CUdevice_attribute;
-use mneme_core::tuned::LaunchDimensions;
+use mneme_winners::LaunchDimensions;
 
 use crate::driver::{self, CUfunction, Status, hip};
 use crate::kernels::kernel::{CodeOwner, FunctionHandle};
@@ -114,7 +114,7 @@ fn asked((threads, shared): Demand, ask: impl FnOnce(&mut i32, i32, usize) -> St
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::launch::Dim3;
+    use mneme_model::launch::Dim3;
     use std::cell::Cell;
 
     fn launch(grid: u32, block: u32) -> LaunchDimensions {

@@ -5,8 +5,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, TryLockError};
 
-use mneme_core::launch::Launch;
-use mneme_core::tuned::{FoldedKinds, LaunchDimensions};
+use mneme_model::launch::Launch;
+use mneme_winners::{FoldedKinds, LaunchDimensions};
 
 use super::candidate::{WinnerCandidate, shape_of};
 use super::observed::{Likeness, MOST_ARGUMENTS, Observation, Observed, Watched};

@@ -3,9 +3,9 @@
 use std::ffi::c_uint;
 
 use mneme_abi::cuda::structures::{LaunchAttribute, LaunchConfiguration};
-use mneme_core::device::cuda;
-use mneme_core::launch::Launch;
-use mneme_core::tuned::LaunchDimensions;
+use mneme_device::cuda;
+use mneme_model::launch::Launch;
+use mneme_winners::LaunchDimensions;
 
 use crate::driver::{CUfunction, CUstream, Status, hip, hooked};
 use crate::kernels::request::{Extras, LaunchRequest};

@@ -13,7 +13,7 @@ use mneme_abi::cuda::sys::{CUdevice_attribute, CUlimit};
 use mneme_abi::hip::equivalent;
 use mneme_abi::hip::properties::{PropertiesR0000, PropertiesR0600};
 use mneme_abi::hip::types::*;
-use mneme_core::launch::Limits;
+use mneme_model::launch::Limits;
 
 use super::{function, functions, hooked, plain};
 use crate::process::linker::vendor_symbol;

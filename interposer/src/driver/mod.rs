@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use mneme_abi::cuda::sys::{CUdevice_attribute, CUlimit};
 pub use mneme_abi::cuda::types::*;
-use mneme_core::launch::Limits;
+use mneme_model::launch::Limits;
 
 use crate::process::linker::vendor_symbol;
 use crate::process::recorded_family;

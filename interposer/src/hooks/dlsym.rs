@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, c_char, c_void};
 
-use mneme_core::cancellation::PutOff;
+use mneme_system::cancellation::PutOff;
 
 use super::by_name;
 use crate::process::family::Family;

@@ -8,7 +8,7 @@
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::sync::atomic::AtomicPtr;
 
-use mneme_core::summary::UnwatchedLibrary;
+use mneme_model::summary::UnwatchedLibrary;
 
 use crate::process::linker::behind;
 use crate::process::trampoline::passed_on;

@@ -7,15 +7,15 @@ use std::ffi::c_char;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mneme_abi::cuda::sys::CUdevice_attribute;
-use mneme_core::compile_options::CompileOptions;
-use mneme_core::hash::Hash64;
-use mneme_core::image::architecture::{Architecture, GpuArchitecture};
-use mneme_core::image::ir_section::{self, IrArgument, Symbol, SymbolKind, VariableInfo};
-use mneme_core::image::{embedded, ir_path};
-use mneme_core::launch::Launch;
-use mneme_core::recording::CodeKind;
-use mneme_core::recording::database::{ArgumentLayout, KernelDetails, KernelRecord, VERSION};
-use mneme_core::recording::manifest::RecordedArgument;
+use mneme_image::ir_section::{self, IrArgument, Symbol, SymbolKind, VariableInfo};
+use mneme_image::{embedded, ir_path};
+use mneme_model::architecture::{Architecture, GpuArchitecture};
+use mneme_model::compile_options::CompileOptions;
+use mneme_model::hash::Hash64;
+use mneme_model::launch::Launch;
+use mneme_recording::CodeKind;
+use mneme_recording::database::{ArgumentLayout, KernelDetails, KernelRecord, VERSION};
+use mneme_recording::manifest::RecordedArgument;
 
 use super::files::{Contents, KernelFiles};
 use super::ir_unit::{CONSTANT_SPACE, GLOBAL_SPACE, IrUnit};
@@ -26,9 +26,8 @@ use super::original::OriginalCode;
 use super::parameters::Parameters;
 use crate::driver::{self, CUdevice, CUfunction, hip};
 use crate::memory::arena::vmm;
-use crate::process::linker;
-use crate::process::recorded_family;
 use crate::process::settings::settings;
+use crate::process::{linker, recorded_family};
 
 const COMPUTE_CAPABILITY: [CUdevice_attribute; 2] = [
     CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
@@ -503,7 +502,7 @@ fn is_function(unresolved: &str, name: &str) -> bool {
 mod tests {
     use super::*;
     use crate::kernels::request::LaunchArguments;
-    use mneme_core::launch::{Dim3, LaunchAttributes};
+    use mneme_model::launch::{Dim3, LaunchAttributes};
 
     fn code(kinds: &[&str]) -> KernelCode {
         KernelCode::with_kinds(kinds)

@@ -6,10 +6,10 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use mneme_core::hash::checksum;
-use mneme_core::recording::RecordingError;
-use mneme_core::recording::database::{self, CodeFile};
-use mneme_core::recording::publication::CodeFiles;
+use mneme_model::hash::checksum;
+use mneme_recording::RecordingError;
+use mneme_recording::database::{self, CodeFile};
+use mneme_recording::publication::CodeFiles;
 
 use super::ir_unit::IrUnit;
 use super::original::OriginalCode;

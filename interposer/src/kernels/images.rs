@@ -11,11 +11,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use mneme_abi::cuda::sys::CUjitInputType;
-
-use mneme_core::files::regular;
-use mneme_core::hash::{Hash64, checksum};
-use mneme_core::image::elf::MappedFile;
-use mneme_core::image::{fatbin, in_memory, ir_inside, ptx, sum};
+use mneme_image::elf::MappedFile;
+use mneme_image::{fatbin, in_memory, ir_inside, ptx, sum};
+use mneme_model::hash::{Hash64, checksum};
+use mneme_system::files::regular;
 
 use super::ir_unit::IrUnit;
 use super::last_read;
@@ -280,8 +279,7 @@ fn link(parts: &[Piece]) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
-    use mneme_abi::hip::types::WRAPPER_MAGIC as HIP_WRAPPER;
-    use mneme_core::image::bundle;
+    use mneme_image::bundle::{self, WRAPPER_MAGIC as HIP_WRAPPER};
 
     use super::*;
 

@@ -4,10 +4,10 @@ use std::borrow::Borrow;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use mneme_core::hash::checksum;
-use mneme_core::image::ir_section::{SymbolKind, Unit, VariableInfo};
-use mneme_core::recording::RecordingError;
-use mneme_core::recording::publication::CodeFiles;
+use mneme_image::ir_section::{SymbolKind, Unit, VariableInfo};
+use mneme_model::hash::checksum;
+use mneme_recording::RecordingError;
+use mneme_recording::publication::CodeFiles;
 
 /// Address spaces of constant and of global memory in NVPTX.
 pub const CONSTANT_SPACE: u32 = 4;

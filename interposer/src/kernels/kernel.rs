@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mneme_abi::cuda::sys::CUfunction_attribute;
-use mneme_core::launch::{DEFAULT_DYNAMIC_SHARED, LaunchAttributes};
-use mneme_core::summary::RecorderMode;
-use mneme_core::symbol;
+use mneme_image::symbol;
+use mneme_model::launch::{DEFAULT_DYNAMIC_SHARED, LaunchAttributes};
+use mneme_model::summary::RecorderMode;
 
 use super::progress::KernelProgress;
 use super::registered::{self, RegisteredVariable};

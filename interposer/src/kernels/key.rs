@@ -1,6 +1,6 @@
 //! The key that decides which launches count as one instance.
 
-use mneme_core::launch::{Dim3, Launch};
+use mneme_model::launch::{Dim3, Launch};
 
 use super::request::LaunchArguments;
 

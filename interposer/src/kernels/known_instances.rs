@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use mneme_core::recording::database::KernelRecord;
-use mneme_core::recording::manifest::Moment;
+use mneme_model::launch::Moment;
+use mneme_recording::database::KernelRecord;
 
 /// Instances of one kernel, by dynamic hash. The database lists thousands, so it is read only if it may contain a new
 /// one, not for each launch.
@@ -48,8 +48,8 @@ impl KnownInstances {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::launch::Dim3;
-    use mneme_core::recording::database::{InstanceDetails, InstanceRecord, KernelDetails, add_instance};
+    use mneme_model::launch::Dim3;
+    use mneme_recording::database::{InstanceDetails, InstanceRecord, KernelDetails, add_instance};
 
     fn kernel() -> KernelRecord {
         KernelRecord {

@@ -5,10 +5,10 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 
-use mneme_core::hash;
-use mneme_core::image::cubin::{self, Cubin};
-use mneme_core::image::fatbin::FatbinEntry;
-use mneme_core::image::ptx::{self, PtxModule};
+use mneme_image::cubin::{self, Cubin};
+use mneme_image::fatbin::FatbinEntry;
+use mneme_image::ptx::{self, PtxModule};
+use mneme_model::hash;
 use self_cell::self_cell;
 
 /// How many images are kept: machine code and PTX of a few.

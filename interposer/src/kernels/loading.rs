@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use mneme_abi::hip::types::FatBinaryWrapper;
-use mneme_core::image::elf::loaded_objects;
-use mneme_core::image::in_memory;
+use mneme_image::elf::loaded_objects;
+use mneme_image::in_memory;
 
 use super::handles::{self, text};
 use super::images::LoadedImage;
@@ -279,7 +279,7 @@ mod tests {
         let object_of = |image: *const c_void| origin_of(image).object;
         let inside = object_of(IMAGE.as_ptr().cast()).expect("a static is in the executable");
         assert_eq!(inside.path(), PathBuf::from("/proc/self/exe"));
-        let wrapper = [u64::from(mneme_core::image::fatbin::WRAPPER_MAGIC), IMAGE.as_ptr() as u64, 0];
+        let wrapper = [u64::from(mneme_image::fatbin::WRAPPER_MAGIC), IMAGE.as_ptr() as u64, 0];
         assert_eq!(
             object_of(wrapper.as_ptr().cast()).map(|object| object.path().to_owned()),
             Some(inside.path().to_owned())

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use mneme_core::image::architecture::{GpuArchitecture, Processor};
-use mneme_core::image::fatbin::{self, FatbinEntry, FatbinKind};
-use mneme_core::image::{bundle, code_object, embedded, ir_section, ptx, triton_cache};
-use mneme_core::recording::CodeKind;
+use mneme_image::fatbin::{self, FatbinEntry, FatbinKind};
+use mneme_image::{bundle, code_object, embedded, ir_section, ptx, triton_cache};
+use mneme_model::architecture::{GpuArchitecture, Processor};
+use mneme_recording::CodeKind;
 
 use super::last_read::{self, CodeImage};
 

@@ -5,9 +5,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use mneme_core::image::architecture::{GpuArchitecture, Processor, Vendor};
-use mneme_core::image::elf::MappedFile;
-use mneme_core::image::ir_section::{self, SymbolKind, Unit};
+use mneme_image::elf::MappedFile;
+use mneme_image::ir_section::{self, SymbolKind, Unit};
+use mneme_model::architecture::{GpuArchitecture, Processor, Vendor};
 
 use super::images::LoadedImage;
 use super::ir_unit::IrUnit;
@@ -161,8 +161,8 @@ fn architectures<'u, 'a: 'u, U: Borrow<Unit<'a>>>(units: &'u [U], kernel: &str, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::image::architecture::Architecture;
-    use mneme_core::image::ir_section::{IrTable, Symbol, decode, encode};
+    use mneme_image::ir_section::{IrTable, Symbol, decode, encode};
+    use mneme_model::architecture::Architecture;
 
     fn unit(arch: &str) -> Unit<'static> {
         let symbols = vec![Symbol::exported("k", SymbolKind::Kernel)];

@@ -6,10 +6,10 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use mneme_core::hash::checksum;
-use mneme_core::recording::database::CodeFile;
-use mneme_core::recording::publication::CodeFiles;
-use mneme_core::recording::{CodeKind, RecordingError};
+use mneme_model::hash::checksum;
+use mneme_recording::database::CodeFile;
+use mneme_recording::publication::CodeFiles;
+use mneme_recording::{CodeKind, RecordingError};
 
 use crate::driver::{CUfunction, Status};
 use crate::process::linker;

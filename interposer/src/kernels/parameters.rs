@@ -1,7 +1,7 @@
 //! The parameters of a kernel, as far as its code describes them.
 
-use mneme_core::image::ir_section::IrArgument;
-use mneme_core::tuned::FoldedKinds;
+use mneme_image::ir_section::IrArgument;
+use mneme_winners::FoldedKinds;
 
 use super::key::may_be_address;
 

@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use mneme_core::summary::{ShapeSummary, Times};
+use mneme_model::summary::{ShapeSummary, Times};
 
 use super::request::LaunchRequest;
 

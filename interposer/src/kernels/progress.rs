@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use mneme_core::summary::Times;
+use mneme_model::summary::Times;
 
 use super::code::KernelCode;
 use super::function_settings::FunctionSettings;
@@ -277,7 +277,7 @@ impl RecordedInstances {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
+    use mneme_model::launch::{Dim3, Launch, LaunchAttributes};
 
     fn shape(block: u32) -> LaunchShape {
         let attributes = LaunchAttributes::default();

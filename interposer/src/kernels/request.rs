@@ -3,8 +3,8 @@
 use std::ffi::c_void;
 
 use mneme_abi::cuda::structures::LaunchAttribute;
-use mneme_core::launch::Launch;
-use mneme_core::recording::manifest::RecordedArgument;
+use mneme_model::launch::Launch;
+use mneme_recording::manifest::RecordedArgument;
 
 use crate::driver::{CUfunction, launch_parameter};
 

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uint};
 
-use mneme_core::summary::RecorderMode;
+use mneme_model::summary::RecorderMode;
 
 use super::function_settings::Setting;
 use super::handles;

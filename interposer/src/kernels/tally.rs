@@ -101,7 +101,7 @@ impl LaunchTally {
 mod tests {
     use super::*;
     use crate::kernels::key::LaunchShape;
-    use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
+    use mneme_model::launch::{Dim3, Launch, LaunchAttributes};
 
     fn key(grid: u32) -> Key {
         let launch = Launch {

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use mneme_abi::hip::types::{CUevent, Dimensions, LaunchConfiguration};
-use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
+use mneme_model::launch::{Dim3, Launch, LaunchAttributes};
 
 use super::forms::{attributes, named};
 use super::graphs;

@@ -6,7 +6,7 @@ use std::ffi::{c_uint, c_void};
 
 use mneme_abi::cuda::structures::launch_attribute as attribute;
 use mneme_abi::cuda::structures::{LaunchAttribute, LaunchConfiguration};
-use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
+use mneme_model::launch::{Dim3, Launch, LaunchAttributes};
 
 use crate::driver::{CUfunction, CUstream, STREAM_LEGACY, STREAM_PER_THREAD};
 use crate::kernels::request::{Extras, LaunchArguments, LaunchRequest};

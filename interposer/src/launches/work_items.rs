@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use mneme_abi::hip::types::CUevent;
-use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
+use mneme_model::launch::{Dim3, Launch, LaunchAttributes};
 
 use super::forms::named;
 use super::graphs;

@@ -82,7 +82,7 @@ pub unsafe fn destroy(call: &dyn Fn() -> Status, green: *mut c_void) -> Status {
 mod tests {
     use super::*;
     use crate::memory::allocations::{ALLOCATIONS, KernelAccess, LiveAllocation};
-    use mneme_core::recording::manifest::AllocationKind;
+    use mneme_recording::manifest::AllocationKind;
 
     #[test]
     fn contexts_of_green_ones_are_known_as_long_as_those_live() {

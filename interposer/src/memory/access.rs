@@ -263,7 +263,7 @@ pub unsafe fn import_pool<Flags>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::recording::manifest::AllocationKind;
+    use mneme_recording::manifest::AllocationKind;
 
     fn context(handle: usize, device: CUdevice) -> LiveContext {
         LiveContext { handle, device }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use mneme_core::recording::manifest::AllocationKind;
+use mneme_recording::manifest::AllocationKind;
 
 use super::annotations::ANNOTATIONS;
 use crate::driver::{CUdevice, Status};

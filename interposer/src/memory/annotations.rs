@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use mneme_core::tolerance::{Annotation, DataType, Norm, Threshold, Tolerance};
+use mneme_model::tolerance::{Annotation, DataType, Norm, Threshold, Tolerance};
 
 /// `struct mneme_annotation`.
 #[repr(C)]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::ffi::{c_uint, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use mneme_core::recording::manifest::AllocationKind;
+use mneme_recording::manifest::AllocationKind;
 
 use super::allocations::{ALLOCATIONS, KernelAccess};
 use super::tracked;

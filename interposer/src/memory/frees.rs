@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use mneme_abi::cuda::sys::CUevent_flags;
-use mneme_core::recording::manifest::AllocationKind;
+use mneme_recording::manifest::AllocationKind;
 
 use super::allocations::{ALLOCATIONS, LiveAllocation};
 use super::arena::vmm;

@@ -9,7 +9,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mneme_abi::cuda::sys::{CUipcMemHandle, CUmemoryPool};
-use mneme_core::recording::manifest::AllocationKind;
+use mneme_recording::manifest::AllocationKind;
 
 use super::allocations::{ALLOCATIONS, KernelAccess};
 use super::arena::vmm;

@@ -8,7 +8,7 @@ use std::ffi::{c_uint, c_void};
 use mneme_abi::cuda::sys::CUdevice_attribute;
 use mneme_abi::hip::structures::PointerAttributes;
 use mneme_abi::hip::types::{Extent, PitchedPointer};
-use mneme_core::recording::manifest::AllocationKind;
+use mneme_recording::manifest::AllocationKind;
 
 use super::allocations::{ALLOCATIONS, KernelAccess, LiveAllocation};
 use super::arena::{ALIGNMENT, vmm};

@@ -6,7 +6,7 @@
 use std::ffi::{c_uint, c_ulonglong, c_void};
 
 use mneme_abi::cuda::sys::{CUmemGenericAllocationHandle, CUmemoryPool, CUpointer_attribute};
-use mneme_core::recording::manifest::AllocationKind;
+use mneme_recording::manifest::AllocationKind;
 
 use super::access;
 use super::allocations::{ALLOCATIONS, Devices, HOST, KernelAccess, LiveAllocation};

@@ -8,13 +8,12 @@ use std::ffi::{CString, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
-use mneme_core::device::hip;
-use mneme_core::image::elf::{LoadedObject, MappedFile, loaded_objects, needs};
-use mneme_core::install;
+use mneme_device::hip;
+use mneme_image::elf::{LoadedObject, MappedFile, loaded_objects, needs};
+use mneme_system::install;
 
 use crate::process::family::Family;
-use crate::process::linker;
-use crate::process::log;
+use crate::process::{linker, log};
 
 /// Set in the new program to prevent a second restart.
 const GUARD: &str = "MNEME_RESTARTED";

@@ -7,8 +7,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use libloading::os::unix::{Library, RTLD_LAZY, RTLD_LOCAL};
-use mneme_core::image::elf::loaded_objects;
-use mneme_core::install;
+use mneme_image::elf::loaded_objects;
+use mneme_system::install;
 
 use super::family::Family;
 

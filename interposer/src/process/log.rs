@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use mneme_core::environment;
+use mneme_system::environment;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
@@ -76,7 +76,7 @@ pub fn raw(text: &str) {
         return;
     }
     without_broken_pipes(|| {
-        for piece in mneme_core::console::plain(text).as_bytes().chunks(PIECE) {
+        for piece in mneme_system::console::plain(text).as_bytes().chunks(PIECE) {
             let mut ready = libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
             let patience = if IS_FULL.load(Ordering::Relaxed) { 0 } else { PATIENCE };
             // SAFETY: one structure, and a buffer that is valid for its length. A failed or short write of a message

@@ -7,7 +7,7 @@ use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
-use mneme_core::cancellation::{self, PutOff};
+use mneme_system::cancellation::{self, PutOff};
 
 use super::flags::{FLAGS, THREAD, ThreadFlags};
 use super::held_back;

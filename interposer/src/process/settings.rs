@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use mneme_core::environment;
-use mneme_core::summary::{self, RecorderMode};
-use mneme_core::tuned::{self, FoldedKinds};
+use mneme_model::summary::{self, RecorderMode};
+use mneme_system::environment;
+use mneme_winners::FoldedKinds;
 use regex_lite::Regex;
 
 use crate::process::log::warning;
@@ -158,11 +158,11 @@ impl RecorderSettings {
                 RecorderMode::Record
             })
         });
-        let verify_first = u32::try_from(number(tuned::TRIALS_VARIABLE, 0)).unwrap_or(u32::MAX);
-        let specialise = variable(tuned::SPECIALISATION_VARIABLE).and_then(|text| {
+        let verify_first = u32::try_from(number(mneme_winners::TRIALS_VARIABLE, 0)).unwrap_or(u32::MAX);
+        let specialise = variable(mneme_winners::SPECIALISATION_VARIABLE).and_then(|text| {
             let kinds = FoldedKinds::parse(text.trim());
             if kinds.is_none() {
-                let name = tuned::SPECIALISATION_VARIABLE;
+                let name = mneme_winners::SPECIALISATION_VARIABLE;
                 warning!("{name} is '{text}'; it must be integers or scalars; no launch is specialised");
             }
             kinds.filter(|_| mode == RecorderMode::Apply)
@@ -176,14 +176,14 @@ impl RecorderSettings {
             max_recordings: number("MNEME_MAX_RECORDINGS", 4),
             skip_recordings: number("MNEME_SKIP_RECORDINGS", 0),
             mode,
-            tuned: variable(tuned::VARIABLE).map_or_else(Vec::new, |files| {
+            tuned: variable(mneme_winners::VARIABLE).map_or_else(Vec::new, |files| {
                 let start = START.get().map_or(Path::new("."), PathBuf::as_path);
                 paths(&files, |path| start.join(path).is_file())
             }),
             verify_first,
             records_nothing,
             specialise,
-            times_replaced: variable(tuned::TIMES_VARIABLE).is_some_and(|text| !is_off(&text)),
+            times_replaced: variable(mneme_winners::TIMES_VARIABLE).is_some_and(|text| !is_off(&text)),
             sample: number("MNEME_SAMPLE", 0),
             summary: variable(summary::VARIABLE).map(PathBuf::from),
             rank,

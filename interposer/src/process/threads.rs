@@ -1,6 +1,6 @@
 //! Threads of the recorder, with the hooks switched off.
 
-use mneme_core::own_threads;
+use mneme_system::own_threads;
 
 use super::reentrancy;
 

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::OnceLock;
 
-use mneme_core::run;
-use mneme_core::summary::RecorderMode;
-use mneme_core::tuned::{VARIABLE, Winner, Winners};
+use mneme_model::summary::RecorderMode;
+use mneme_system::run;
+use mneme_winners::{VARIABLE, Winner, Winners};
 
 use crate::process::log::warning;
 use crate::process::settings::settings;

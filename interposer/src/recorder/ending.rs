@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use mneme_core::recording::database;
-use mneme_core::summary::{self as report, RecorderMode, RecorderSummary};
+use mneme_model::summary::{self as report, RecorderMode, RecorderSummary};
+use mneme_recording::database;
 
 use super::{
     FINISHED, FIRST_DEVICE, LOADED, STARTED, graph_launches, is_recording_process, output, profile, summary, unwatched,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use mneme_core::summary::{GraphLaunches, RecorderMode};
+use mneme_model::summary::{GraphLaunches, RecorderMode};
 
 use super::begin;
 use crate::process::settings::settings;

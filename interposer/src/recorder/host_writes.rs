@@ -10,7 +10,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-use mneme_core::recording::manifest::{Allocation, MemoryState, RecordedVariable};
+use mneme_recording::manifest::{Allocation, MemoryState, RecordedVariable};
 
 use crate::memory::access;
 use crate::memory::allocations::LiveAllocation;

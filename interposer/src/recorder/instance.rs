@@ -9,10 +9,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use mneme_core::launch::LaunchAttributes;
-use mneme_core::recording::RecordingError;
-use mneme_core::recording::database::{InstanceDetails, InstanceRecord};
-use mneme_core::recording::manifest::{Moment, RecordedArgument, RecordedVariable};
+use mneme_model::launch::{LaunchAttributes, Moment};
+use mneme_recording::RecordingError;
+use mneme_recording::database::{InstanceDetails, InstanceRecord};
+use mneme_recording::manifest::{RecordedArgument, RecordedVariable};
 
 use super::host_writes::HostWriteWatch;
 use super::output::{self, PendingInstance};
@@ -26,13 +26,11 @@ use crate::kernels::kernel::demangle;
 use crate::kernels::known_instances;
 use crate::kernels::progress::Effect;
 use crate::kernels::request::LaunchRequest;
-use crate::memory::access;
 use crate::memory::allocations::{KernelAccess, LiveAllocation};
-use crate::memory::pageable;
-use crate::process::linker;
+use crate::memory::{access, pageable};
 use crate::process::log::debug;
-use crate::process::recorded_family;
 use crate::process::settings::settings;
+use crate::process::{linker, recorded_family};
 use crate::snapshot::{self, Destination, SnapshotError};
 
 /// How long one step of a snapshot may keep the application's other calls waiting; longer than each wait in it.

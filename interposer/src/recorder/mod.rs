@@ -22,9 +22,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Instant, SystemTime};
 
-use mneme_core::address_space;
-use mneme_core::recording::manifest::RecordedArgument;
-use mneme_core::summary::RecorderMode;
+use mneme_model::summary::RecorderMode;
+use mneme_recording::manifest::RecordedArgument;
+use mneme_system::address_space;
 
 pub use ending::finish;
 use instance::{InstanceFailure, record_launch};
@@ -35,12 +35,11 @@ use crate::driver::contexts::{self, LiveContext};
 use crate::driver::{self, CUfunction, Status, gate};
 use crate::kernels::code::{DeviceDescription, KernelCode};
 use crate::kernels::files::KernelFiles;
-use crate::kernels::handles;
 use crate::kernels::kernel::FunctionHandle;
 use crate::kernels::key::{Key, LaunchShape};
 use crate::kernels::progress::{Effect, KernelProgress, Likeness, Occurrences};
-use crate::kernels::recent;
 use crate::kernels::request::LaunchRequest;
+use crate::kernels::{handles, recent};
 use crate::process::flags::FLAGS;
 use crate::process::held_back::hold_back;
 use crate::process::log::{debug, warning};

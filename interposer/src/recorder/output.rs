@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use mneme_core::files::progress;
-use mneme_core::recording::RecordingError;
-use mneme_core::recording::database::{Databases, InstanceRecord, KernelRecord};
-use mneme_core::recording::draft::Draft;
-use mneme_core::recording::manifest::{MemoryState, pair};
-use mneme_core::recording::publication::{self, NewInstance, Publication};
-use mneme_core::recording::store::{self, StoreWriter};
+use mneme_recording::RecordingError;
+use mneme_recording::database::{Databases, InstanceRecord, KernelRecord};
+use mneme_recording::draft::Draft;
+use mneme_recording::manifest::{MemoryState, pair};
+use mneme_recording::publication::{self, NewInstance, Publication};
+use mneme_recording::store::{self, StoreWriter};
+use mneme_system::files::progress;
 
 use super::signals;
 use crate::kernels::files::KernelFiles;

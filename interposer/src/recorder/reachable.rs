@@ -5,9 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use mneme_core::recording::leads::Leads;
-use mneme_core::recording::manifest::{Allocation, AllocationKind, RecordedVariable};
-use mneme_core::tolerance::Tolerance;
+use mneme_model::tolerance::Tolerance;
+use mneme_recording::leads::Leads;
+use mneme_recording::manifest::{Allocation, AllocationKind, RecordedVariable};
 
 use super::Plan;
 use crate::driver::{self, Status};

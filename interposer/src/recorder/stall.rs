@@ -3,7 +3,7 @@
 //! The waits are safe in signal handlers. A handler may have interrupted the holder of a lock that writing needs, such
 //! as the heap's, and then writing never ends. So each wait ends when writing makes no progress.
 
-use mneme_core::files::progress;
+use mneme_system::files::progress;
 
 /// After how many milliseconds without a step writing counts as stuck: normally, and during a sync.
 const STUCK: [u32; 2] = [2000, 30_000];

@@ -6,10 +6,10 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use mneme_core::files::{self, OwnedFile, private};
-use mneme_core::run;
-use mneme_core::summary::{KernelSummary, RecorderMode, RecorderSummary};
-use mneme_core::units;
+use mneme_model::summary::{KernelSummary, RecorderMode, RecorderSummary};
+use mneme_model::units;
+use mneme_system::files::{self, OwnedFile, private};
+use mneme_system::run;
 
 /// The settings that leave launches out.
 const SELECTION: &str =
@@ -40,7 +40,7 @@ static HELD: OnceLock<Option<OwnedFile>> = OnceLock::new();
 /// Opens the file, if `mneme` has made it.
 pub fn hold() {
     HELD.get_or_init(|| {
-        let path = std::env::var_os(mneme_core::summary::VARIABLE).map(PathBuf::from)?;
+        let path = std::env::var_os(mneme_model::summary::VARIABLE).map(PathBuf::from)?;
         if !path.starts_with("/proc") || !run::has_memory(&path) {
             return None;
         }
@@ -190,7 +190,7 @@ fn shorten(name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::summary::{RecordingFailure, Times};
+    use mneme_model::summary::{RecordingFailure, Times};
 
     #[test]
     fn names_lose_parameters_and_return_type() {
@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn what_was_replaced_is_said_of_kernels_that_are_tuned() {
         let failures = vec![RecordingFailure { reason: "inside a stream capture".into(), launches: 1, broken: false }];
-        let applied = Some(mneme_core::summary::Applied { replaced: 3, reshaped: 2, ..Default::default() });
+        let applied = Some(mneme_model::summary::Applied { replaced: 3, reshaped: 2, ..Default::default() });
         let tuned = KernelSummary { applied, failures, ..kernel(4) };
         let mut summary = summary(RecorderMode::Apply, tuned);
         summary.kernels.push(KernelSummary { kernel: "other()".into(), ..kernel(9) });
@@ -257,7 +257,7 @@ mod tests {
         for _ in 0..2 {
             assert!(!append(&summary(RecorderMode::Record, kernel(4)), &file).unwrap());
         }
-        let read = mneme_core::summary::parse(&std::fs::read_to_string(&file).unwrap());
+        let read = mneme_model::summary::parse(&std::fs::read_to_string(&file).unwrap());
         assert_eq!(read, [summary(RecorderMode::Record, kernel(4)), summary(RecorderMode::Record, kernel(4))]);
         let pipe = folder.path().join("pipe");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();

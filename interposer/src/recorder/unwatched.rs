@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use mneme_core::summary::UnwatchedLibrary;
+use mneme_model::summary::UnwatchedLibrary;
 
 /// How many are listed.
 const MOST: usize = 8;

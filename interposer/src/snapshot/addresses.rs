@@ -6,10 +6,10 @@
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use mneme_core::chunk_hash::Stretch;
-use mneme_core::recording::manifest::CHUNK;
+use mneme_recording::manifest::CHUNK;
 
 use super::{SnapshotError, in_parallel, read_here};
+use crate::snapshot::chunk_hash::Stretch;
 
 /// The size of a word, bytes.
 pub const WORD: u64 = 8;

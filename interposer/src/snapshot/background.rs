@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use mneme_core::files::progress;
-use mneme_core::hash::{ChunkId, recorded_id};
-use mneme_core::recording::store::StoreWriter;
+use mneme_model::hash::{ChunkId, recorded_id};
+use mneme_recording::store::StoreWriter;
+use mneme_system::files::progress;
 
 use super::buffers::Buffer;
 use crate::process::threads;

@@ -7,7 +7,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use mneme_core::recording::manifest::CHUNK;
+use mneme_recording::manifest::CHUNK;
 
 use super::SnapshotError;
 use super::pinned::Pinned;

@@ -6,13 +6,13 @@
 use std::ffi::{CStr, c_void};
 use std::ops::Range;
 
-use mneme_core::chunk_hash::{self, Stretch};
-use mneme_core::hash::ChunkId;
+use mneme_model::hash::ChunkId;
 
 use super::PATIENCE;
 use super::pinned::Pinned;
 use crate::driver::waiting::OwnStream;
 use crate::driver::{self, CUfunction, CUmodule, Status};
+use crate::snapshot::chunk_hash::{self, Stretch};
 
 /// How many entries the smallest table has.
 const LEAST: usize = 64 << 10;

@@ -10,6 +10,7 @@
 mod addresses;
 pub mod background;
 pub mod buffers;
+mod chunk_hash;
 mod hasher;
 mod pinned;
 mod unreadable;
@@ -22,23 +23,21 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use mneme_abi::cuda::sys::{CUevent_flags, CUstream_flags};
-use mneme_core::chunk_hash::{self, Stretch};
-use mneme_core::hash::{ChunkId, recorded_id};
-use mneme_core::own_threads;
-use mneme_core::recording::manifest::{
-    Allocation, AllocationKind, CHUNK, Header, MemoryState, Moment, RecordedVariable, chunk_count,
+use mneme_model::hash::{ChunkId, recorded_id};
+use mneme_model::launch::Moment;
+use mneme_recording::manifest::{
+    Allocation, AllocationKind, CHUNK, Header, MemoryState, RecordedVariable, chunk_count,
 };
-use mneme_core::recording::store::StoreWriter;
+use mneme_recording::store::StoreWriter;
+use mneme_system::own_threads;
 
 use crate::driver::waiting::{self, OwnStream};
 use crate::driver::{self, Status};
-use crate::process::linker;
 use crate::process::log::debug;
-use crate::process::own_memory;
-use crate::process::recorded_family;
-use crate::process::threads;
+use crate::process::{linker, own_memory, recorded_family, threads};
 use background::{Background, Chunk, ChunkBatch};
 use buffers::{Buffer, Pool};
+use chunk_hash::Stretch;
 use hasher::Hasher;
 
 const NON_BLOCKING: u32 = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;

@@ -1,13 +1,12 @@
 //! Explains failed reads of memory: the variables in it, and facts for a bug report.
 
-use mneme_core::recording::manifest::RecordedVariable;
+use mneme_abi::cuda::sys::CUpointer_attribute as Attribute;
+use mneme_recording::manifest::RecordedVariable;
 
 use super::SnapshotError;
 use crate::driver::{self, Status};
 use crate::process::log::{self, debug};
 use crate::process::recorded_family;
-
-use mneme_abi::cuda::sys::CUpointer_attribute as Attribute;
 
 /// Attributes of pointers that describe the memory at an address.
 const ATTRIBUTES: [(&str, Attribute); 6] = [

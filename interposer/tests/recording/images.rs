@@ -5,11 +5,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use mneme_core::hash::checksum;
-use mneme_core::image::{cubin, fatbin};
-use mneme_core::recording::CodeKind;
-use mneme_core::recording::database::{CodeFile, InstanceRecord, KernelRecord};
-use mneme_core::recording::manifest::MemoryState;
+use mneme_image::{cubin, fatbin};
+use mneme_model::hash::checksum;
+use mneme_recording::CodeKind;
+use mneme_recording::database::{CodeFile, InstanceRecord, KernelRecord};
+use mneme_recording::manifest::MemoryState;
 
 use super::{Run, record};
 

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use mneme_builds::progress::Stage;
 use mneme_builds::{Probe, Replacement};
-use mneme_core::configuration::Configuration;
+use mneme_model::configuration::Configuration;
 
 use super::criterion::Criterion;
 use super::experiments::{Experiment, ExperimentRunner, RunExperiments};

@@ -1,6 +1,6 @@
 //! The criterion by which a replay is good or bad.
 
-use mneme_core::result::{ReplayResult, ReplayStatus};
+use mneme_model::result::{ReplayResult, ReplayStatus};
 
 use super::experiments::ExperimentOutcome;
 use super::search::Judgement;

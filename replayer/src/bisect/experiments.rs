@@ -5,10 +5,12 @@ use std::io::IsTerminal;
 use std::rc::Rc;
 use std::time::Instant;
 
-use mneme_core::configuration::Configuration;
-use mneme_core::exit;
-use mneme_core::observation::Observe;
-use mneme_core::result::{ReplayResult, ReplayStatus};
+use mneme_builds::Replacement;
+use mneme_builds::{BuildOutcome, BuildSpec, NotBuilt, Probe, ProbeResult};
+use mneme_model::configuration::Configuration;
+use mneme_model::observation::Observe;
+use mneme_model::result::{ReplayResult, ReplayStatus};
+use mneme_system::exit;
 
 use crate::context::ReplayContext;
 use crate::error::Fatal;
@@ -16,8 +18,6 @@ use crate::execute::message::{RunSpec, VARIES};
 use crate::job::{Job, JobSchedule};
 use crate::supervise::engine::Engine;
 use crate::supervise::{Client, SupervisorEvent};
-use mneme_builds::Replacement;
-use mneme_builds::{BuildOutcome, BuildSpec, NotBuilt, Probe, ProbeResult};
 
 /// What to replay.
 #[derive(Clone, Debug)]
@@ -162,7 +162,7 @@ impl RunExperiments for ExperimentRunner<'_> {
 
     fn say(&self, what: &str) {
         if self.status_line {
-            mneme_core::console::status_line(what);
+            mneme_system::console::status_line(what);
         }
     }
 

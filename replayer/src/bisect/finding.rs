@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use mneme_builds::process::interruption::on_interruption_say;
 use mneme_builds::progress::Invocation;
-use mneme_core::observation::LastWrite;
-use mneme_core::result::Mismatch;
+use mneme_model::observation::LastWrite;
+use mneme_model::result::Mismatch;
+use mneme_sandbox::interruption::on_interruption_say;
 use serde::Serialize;
 
 use super::experiments::Experiment;

@@ -20,10 +20,10 @@ mod undefined;
 
 use std::time::Duration;
 
-use mneme_core::configuration::Configuration;
-use mneme_core::exit;
-use mneme_core::observation::Observe;
-use mneme_core::result::ReplayStatus;
+use mneme_model::configuration::Configuration;
+use mneme_model::observation::Observe;
+use mneme_model::result::ReplayStatus;
+use mneme_system::exit;
 
 use self::criterion::Criterion;
 use self::experiments::{Experiment, ExperimentOutcome, ExperimentRunner, RunExperiments};

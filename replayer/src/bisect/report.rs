@@ -3,8 +3,8 @@
 use std::io::IsTerminal;
 
 use mneme_builds::spec::FAULT;
-use mneme_core::console::{self, plain};
-use mneme_core::exit;
+use mneme_system::console::{self, plain};
+use mneme_system::exit;
 
 use super::finding::{BisectFinding, Verdict};
 use crate::cli::{Bisect, ColorChoice, FailureKind};

@@ -6,8 +6,8 @@
 //! that it breaks an assumption that matters.
 
 use mneme_builds::probe::{Assumption, Revision};
-use mneme_core::observation::{Fault, Finding, Observe};
-use mneme_core::result::ReplayStatus;
+use mneme_model::observation::{Fault, Finding, Observe};
+use mneme_model::result::ReplayStatus;
 
 use super::criterion::Criterion;
 use super::experiments::{Experiment, ExperimentOutcome, RunExperiments};
@@ -180,9 +180,9 @@ mod tests {
     use std::rc::Rc;
 
     use mneme_builds::{Built, ProbeResult};
-    use mneme_core::configuration::Configuration;
-    use mneme_core::launch::Dim3;
-    use mneme_core::result::ReplayResult;
+    use mneme_model::configuration::Configuration;
+    use mneme_model::launch::Dim3;
+    use mneme_model::result::ReplayResult;
 
     use super::*;
     use crate::cli::FailureKind;

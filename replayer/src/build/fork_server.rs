@@ -4,11 +4,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use mneme_builds::process::child::Child;
-use mneme_builds::process::frame::{Inbox, Outbox};
-use mneme_builds::program::{BuildProcess, BuildProgram, Preparation, ProgramError};
+use mneme_builds::builder::{BuildProcess, BuildProgram, Preparation, ProgramError};
 use mneme_builds::protocol::{BuildOrder, BuildReply, CodeParts, Greeted, Opening};
 use mneme_builds::{BuildOutcome, BuildPlan, BuildSpec, Replacement, Target};
+use mneme_sandbox::child::Child;
+use mneme_sandbox::frame::{Inbox, Outbox};
 use nix::poll::PollFlags;
 
 /// The answer to an order.
@@ -163,9 +163,9 @@ impl<'a> ForkServer<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_builds::process::child::{ChildStderr, ProcessEnd};
-    use mneme_builds::process::frame;
     use mneme_builds::protocol::BuilderGreeting;
+    use mneme_sandbox::child::{ChildStderr, ProcessEnd};
+    use mneme_sandbox::frame;
 
     /// A fork server that does something else.
     fn planted(life: impl FnOnce(UnixStream) -> i32) -> ForkServer<'static> {

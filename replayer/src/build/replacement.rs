@@ -6,14 +6,14 @@ use std::time::Duration;
 use mneme_builds::builders::written_by;
 use mneme_builds::source::{CudaSource, DEFAULT_COMPILER, SourceError};
 use mneme_builds::{NotBuilt, Replacement};
-use mneme_core::exit;
-use mneme_core::files::trust;
-use mneme_core::hash::checksum;
-use mneme_core::image::ptx;
-use mneme_core::install;
-use mneme_core::recording::database::CodeFile;
-use mneme_core::recording::{CodeKind, RecordingError};
-use mneme_core::result::ReplayStatus;
+use mneme_image::ptx;
+use mneme_model::hash::checksum;
+use mneme_model::result::ReplayStatus;
+use mneme_recording::database::CodeFile;
+use mneme_recording::{CodeKind, RecordingError};
+use mneme_system::exit;
+use mneme_system::files::trust;
+use mneme_system::install;
 
 use crate::error::Fatal;
 use crate::recording::instance::RecordedInstance;
@@ -139,7 +139,7 @@ fn ptx_beside(recorded: &RecordedInstance) -> Result<Replacement, Fatal> {
         let target = closure.target.unwrap_or_default();
         let own = &recorded.kernel.ours.ir_arch;
         if target != *own {
-            mneme_core::remark!(
+            mneme_system::remark!(
                 "mneme-replay: --from-ptx: the PTX is for {target}, and the recorded code is for {own}; \
                  the source may differ between them"
             );

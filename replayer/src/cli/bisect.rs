@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
-use mneme_core::configuration::{Configuration, DEFAULT_PASSES};
+use mneme_model::configuration::{Configuration, DEFAULT_PASSES};
 
 use super::{CodeOptions, CommonOptions, LaunchOptions, ONE_DASH};
 
@@ -124,7 +124,7 @@ pub enum ColorChoice {
 impl Bisect {
     /// Reads a command line, whose first word is the program.
     pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
-        Self::try_parse_from(mneme_core::arguments::normalise(words, ONE_DASH))
+        Self::try_parse_from(mneme_system::arguments::normalise(words, ONE_DASH))
     }
 
     /// The configuration that fails.

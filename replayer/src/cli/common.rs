@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use clap::Args;
 use mneme_builds::Keep;
-use mneme_core::configuration::MAX_TIMEOUT;
-use mneme_core::device::Timer;
-use mneme_core::recording::USUAL;
+use mneme_model::configuration::MAX_TIMEOUT;
+use mneme_model::device::Timer;
+use mneme_recording::USUAL;
 
 use crate::build::replacement::CodeBeside;
 use crate::context::device::Choice;

@@ -1,7 +1,7 @@
 //! Options for compiling the kernel, beyond those of the existing Mneme.
 
 use clap::Args;
-use mneme_core::configuration::{Configuration, Specialize};
+use mneme_model::configuration::{Configuration, Specialize};
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Compilation")]

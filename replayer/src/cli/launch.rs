@@ -1,7 +1,7 @@
 //! Options that make a configuration: how the kernel is launched and compiled.
 
 use clap::Args;
-use mneme_core::configuration::{CODEGEN_METHODS, Configuration, DEFAULT_CODEGEN_METHOD};
+use mneme_model::configuration::{CODEGEN_METHODS, Configuration, DEFAULT_CODEGEN_METHOD};
 
 use super::CompilationOptions;
 

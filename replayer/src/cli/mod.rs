@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::builder::RangedI64ValueParser;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use mneme_builds::Keep;
-use mneme_core::configuration::{CacheState, Configuration, MAX_RUNS};
+use mneme_model::configuration::{CacheState, Configuration, MAX_RUNS};
 
 use crate::context::settings::ReplaySettings;
 
@@ -239,7 +239,7 @@ impl Arguments {
 
     /// Reads a command line, whose first word is the program.
     pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
-        let matches = Self::command().try_get_matches_from(mneme_core::arguments::normalise(words, ONE_DASH))?;
+        let matches = Self::command().try_get_matches_from(mneme_system::arguments::normalise(words, ONE_DASH))?;
         match matches.subcommand_name() {
             Some(_) => Self::from_arg_matches(&matches),
             None => OneShot::from_arg_matches(&matches).map(|one_shot| Self::OneShot(Box::new(one_shot))),
@@ -293,8 +293,8 @@ impl OneShot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::configuration::Specialize;
-    use mneme_core::launch::Dim3;
+    use mneme_model::configuration::Specialize;
+    use mneme_model::launch::Dim3;
 
     fn read(line: &str) -> Result<Arguments, clap::Error> {
         Arguments::read(std::iter::once("mneme-replay").chain(line.split_whitespace()).map(OsString::from))

@@ -1,7 +1,7 @@
 //! Options of instrumented replays.
 
 use clap::Args;
-use mneme_core::observation::Observe;
+use mneme_model::observation::Observe;
 
 #[derive(Args, Clone, Debug, Default)]
 pub struct ObservationOptions {

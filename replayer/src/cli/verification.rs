@@ -1,7 +1,7 @@
 //! Options of the verification.
 
 use clap::Args;
-use mneme_core::tolerance::DataType;
+use mneme_model::tolerance::DataType;
 
 use crate::verify::tolerances::{ToleranceOption, ToleranceOptions};
 

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use mneme_builds::Target;
-use mneme_core::device::{Description, Interface, cuda, hip};
-use mneme_core::image::architecture::Vendor;
-use mneme_core::install;
-use mneme_core::recording::database::KernelDetails;
+use mneme_device::{Interface, cuda, hip};
+use mneme_model::architecture::Vendor;
+use mneme_model::device::Description;
+use mneme_recording::database::KernelDetails;
+use mneme_system::install;
 
 use crate::recording::instance::RecordedInstance;
 
@@ -36,7 +37,7 @@ impl Choice {
             ("hip", number) => (Self::Hip, number),
             _ => (Self::Gpu, text),
         };
-        let hint = mneme_core::device::kind_hint(text);
+        let hint = mneme_model::device::kind_hint(text);
         let unknown = || format!("'{text}' is not a device; use cpu, cuda, hip or the number of a GPU{hint}");
         ordinal(number).map(kind).ok_or_else(unknown)
     }

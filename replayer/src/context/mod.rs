@@ -7,18 +7,19 @@ use std::cell::Cell;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use mneme_builds::builder::{Preparation, ProgramError};
 use mneme_builds::builders::{Builders, newest_version, written_by};
 use mneme_builds::plan::External;
-use mneme_builds::program::{Preparation, ProgramError};
 use mneme_builds::{BuildOutcome, BuildPlan, BuildSpec, Keep, NotBuilt, Replacement};
-use mneme_core::configuration::Configuration;
-use mneme_core::device::{Interface, Timer};
-use mneme_core::exit;
-use mneme_core::files::trust;
-use mneme_core::install::{BUILDER, LLVM_VERSIONS};
-use mneme_core::recording::choice;
-use mneme_core::recording::poison::PoisonMap;
-use mneme_core::result::ReplayStatus;
+use mneme_device::Interface;
+use mneme_model::configuration::Configuration;
+use mneme_model::device::Timer;
+use mneme_model::result::ReplayStatus;
+use mneme_recording::choice;
+use mneme_recording::poison::PoisonMap;
+use mneme_system::exit;
+use mneme_system::files::trust;
+use mneme_system::install::{BUILDER, LLVM_VERSIONS};
 
 use self::device::Choice;
 use self::settings::{Isolation, ReplaySettings};
@@ -118,7 +119,7 @@ impl ReplayContext {
         };
         let chosen = settings.llvm.or(settings.default_llvm).is_some() || settings.original;
         if let Some(found) = written_by.filter(|found| !chosen && *found < llvm && LLVM_VERSIONS.contains(found)) {
-            mneme_core::remark!(
+            mneme_system::remark!(
                 "mneme-replay: LLVM {llvm} compiles IR of LLVM {found}, because {BUILDER}{found} is not installed"
             );
         }
@@ -155,7 +156,7 @@ impl ReplayContext {
             return Err(Fatal::new(exit::BAD_USAGE, error));
         }
         if let Some(text) = bounds.contested_text() {
-            mneme_core::remark!("mneme-replay: {text}");
+            mneme_system::remark!("mneme-replay: {text}");
         }
         if let Some(text) = bounds.left_out_text() {
             if settings.standby {
@@ -164,7 +165,7 @@ impl ReplayContext {
                     format!("{text}; to accept that for many configurations, pass --tolerance BUFFER=ignore for each");
                 return Err(Fatal::new(exit::BAD_USAGE, error));
             }
-            mneme_core::remark!("mneme-replay: {text}");
+            mneme_system::remark!("mneme-replay: {text}");
         }
         let snapshot = reserve(layout)?;
         Ok(Self {

@@ -17,10 +17,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use mneme_core::device::DeviceError;
-use mneme_core::recording::manifest::CHUNK;
-use mneme_core::recording::mask::Mask;
-use mneme_core::recording::poison::{PATTERN, PoisonMap, UnshownBytes};
+use mneme_device::DeviceError;
+use mneme_recording::manifest::CHUNK;
+use mneme_recording::mask::Mask;
+use mneme_recording::poison::{PATTERN, PoisonMap, UnshownBytes};
 
 use super::memory::ResidentMemory;
 use super::message::RunOutcome;

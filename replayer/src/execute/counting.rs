@@ -1,8 +1,9 @@
 //! Hardware counters of a launch: where they are counted, and the launches that they take.
 
-use mneme_core::configuration::CacheState;
-use mneme_core::device::counters::{CountedLaunch, Counters};
-use mneme_core::device::{DeviceError, Interface, Timer};
+use mneme_device::counters::{CountedLaunch, Counters};
+use mneme_device::{DeviceError, Interface};
+use mneme_model::configuration::CacheState;
+use mneme_model::device::Timer;
 
 use super::ExecutorPlan;
 use super::memory::ResidentMemory;
@@ -20,7 +21,7 @@ pub fn open(plan: &ExecutorPlan<'_>) -> Result<Counters, String> {
     if plan.timing == Timing::Only(Timer::Cupti) {
         return Err("CUPTI cannot count while it times kernels; leave --timer cupti out".into());
     }
-    Counters::open(&mneme_builds::toolkits::toolkits(), &plan.library, plan.ordinal)
+    Counters::open(&mneme_system::toolkits::toolkits(), &plan.library, plan.ordinal)
 }
 
 /// The launch of a series, as it is counted: it begins as its timed runs do.

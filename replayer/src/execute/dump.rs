@@ -3,9 +3,9 @@
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
-use mneme_core::device::Device;
-use mneme_core::files::private;
-use mneme_core::result::Mismatch;
+use mneme_device::Device;
+use mneme_model::result::Mismatch;
+use mneme_system::files::private;
 use serde::Serialize;
 
 use super::pieces::Piece;

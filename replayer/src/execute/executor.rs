@@ -5,13 +5,13 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::time::{Duration, Instant};
 
-use mneme_core::device::Description;
+use mneme_model::device::Description;
+use mneme_sandbox::allowance::Allowance;
+use mneme_sandbox::child::{Child, ChildStderr};
+use mneme_sandbox::frame::{self, Inbox};
 
 use super::message::{ExecutorReport, ExecutorRequest, RunRequest};
 use super::{ExecutorPlan, files, serve};
-use mneme_builds::process::allowance::Allowance;
-use mneme_builds::process::child::{Child, ChildStderr};
-use mneme_builds::process::frame::{self, Inbox};
 
 /// How long a device may take to start, and the snapshot to be made resident.
 const START_LIMIT: Duration = Duration::from_secs(300);

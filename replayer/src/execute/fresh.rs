@@ -12,13 +12,13 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use mneme_core::device::DeviceError;
-use mneme_core::hash::{ChunkId, chunk_id};
-use mneme_core::recording::manifest::CHUNK;
-use mneme_core::recording::mask::Mask;
-use mneme_core::recording::numbers::{self, Width};
-use mneme_core::result::{Doubt, ReplayStatus};
-use mneme_core::tolerance::measure::Errors;
+use mneme_device::DeviceError;
+use mneme_model::hash::{ChunkId, chunk_id};
+use mneme_model::result::{Doubt, ReplayStatus};
+use mneme_model::tolerance::measure::Errors;
+use mneme_recording::manifest::CHUNK;
+use mneme_recording::mask::Mask;
+use mneme_recording::numbers::{self, Width};
 
 use super::memory::ResidentMemory;
 use super::message::{Oracle, RunOutcome};

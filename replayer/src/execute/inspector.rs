@@ -8,10 +8,10 @@
 
 use std::ops::Range;
 
-use mneme_core::device::{Device, DeviceError};
-use mneme_core::recording::manifest::CHUNK;
-use mneme_core::tolerance::Norm;
-use mneme_core::tolerance::measure::Errors;
+use mneme_device::{Device, DeviceError};
+use mneme_model::tolerance::Norm;
+use mneme_model::tolerance::measure::Errors;
+use mneme_recording::manifest::CHUNK;
 
 use super::kernels::{CheckMode, InspectionKernels};
 use super::pieces::{Cut, Piece};

@@ -8,8 +8,8 @@
 
 use std::collections::BTreeSet;
 
-use mneme_core::device::{Device, DeviceError, DeviceModule};
-use mneme_core::image::{code_object, cpu_object, cubin};
+use mneme_device::{Device, DeviceError, DeviceModule};
+use mneme_image::{code_object, cpu_object, cubin};
 
 use crate::recording::snapshot::Snapshot;
 

@@ -1,7 +1,7 @@
 //! Kernels of ours, in PTX, which look through memory where it is.
 
-use mneme_core::device::{Device, DeviceError, DeviceFunction};
-use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
+use mneme_device::{Device, DeviceError, DeviceFunction};
+use mneme_model::launch::{Dim3, Launch, LaunchAttributes};
 
 /// Threads of a block of either kernel.
 const THREADS: u32 = 256;
@@ -75,7 +75,7 @@ fn launch(
     device.enqueue(function, &launch, arguments)
 }
 
-/// The constant that the chunk hash multiplies a word's number by (see [`mneme_core::hash`]).
+/// The constant that the chunk hash multiplies a word's number by (see [`mneme_model::hash`]).
 const KEY: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// The hash's step over one word, which `WORD` and `KEYED` stand for.

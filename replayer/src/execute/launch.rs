@@ -1,7 +1,7 @@
 //! One launch, and the state in which its failure leaves the device.
 
-use mneme_core::device::{Device, DeviceError, DeviceFunction};
-use mneme_core::launch::Launch;
+use mneme_device::{Device, DeviceError, DeviceFunction};
+use mneme_model::launch::Launch;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 

@@ -2,15 +2,15 @@
 //!
 //! It is made resident at its recorded addresses, verified, and restored between runs.
 
-use mneme_core::result::Largest;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 
-use mneme_core::device::{Device, DeviceError, DeviceModule, RESERVATION};
-use mneme_core::recording::manifest::CHUNK;
-use mneme_core::tolerance::Threshold;
-use mneme_core::tolerance::measure::Errors;
+use mneme_device::{Device, DeviceError, DeviceModule, RESERVATION};
+use mneme_model::result::Largest;
+use mneme_model::tolerance::Threshold;
+use mneme_model::tolerance::measure::Errors;
+use mneme_recording::manifest::CHUNK;
 use rayon::prelude::*;
 
 use super::ExecutorPlan;

@@ -4,17 +4,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mneme_core::configuration::CacheState;
-use mneme_core::device::{Description, Timer};
-use mneme_core::launch::{Dim3, LaunchAttributes};
-use mneme_core::observation::{Fault, Observe};
-use mneme_core::protocol::StoppingRule;
-use mneme_core::recording::poison::PoisonMap;
-use mneme_core::result::{Clocks, Doubt, Evidence, FreshInputs, Largest, Metrics, Mismatch, ReplayStatus, Variation};
-use mneme_core::tolerance::Tolerance;
+use mneme_model::configuration::CacheState;
+use mneme_model::device::{Description, Timer};
+use mneme_model::launch::{Dim3, LaunchAttributes};
+use mneme_model::observation::{Fault, Observe};
+use mneme_model::protocol::StoppingRule;
+use mneme_model::result::{Clocks, Doubt, Evidence, FreshInputs, Largest, Metrics, Mismatch, ReplayStatus, Variation};
+use mneme_model::tolerance::Tolerance;
+use mneme_recording::poison::PoisonMap;
+use mneme_sandbox::confinement::Enforced;
 use serde::{Deserialize, Serialize};
-
-use mneme_builds::process::confinement::Enforced;
 
 /// From the supervisor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -33,9 +33,12 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use mneme_core::device::gpu::Gpu;
-use mneme_core::device::{Description, Device, DeviceError, Interface};
-use mneme_core::image::architecture::Processor;
+use mneme_device::gpu::Gpu;
+use mneme_device::{Device, DeviceError, Interface};
+use mneme_model::architecture::Processor;
+use mneme_model::device::Description;
+use mneme_sandbox::confinement::{self, AllowedResources};
+use mneme_sandbox::frame;
 
 use self::memory::ResidentMemory;
 use self::message::{ExecutorReport, ExecutorRequest, StartError};
@@ -43,8 +46,6 @@ use self::run::Runner;
 use self::timing::Timing;
 use crate::recording::snapshot::Snapshot;
 use crate::verify::tolerances::Bounds;
-use mneme_builds::process::confinement::{self, AllowedResources};
-use mneme_builds::process::frame;
 
 /// What an executor is given when it is forked.
 pub struct ExecutorPlan<'a> {
@@ -104,12 +105,12 @@ fn open(plan: &ExecutorPlan<'_>) -> Result<(Gpu, String), DeviceError> {
 /// The life of an executor; returns the exit status. `files` is where those come from that orders are to write.
 pub fn serve(plan: &ExecutorPlan<'_>, mut supervisor: UnixStream, files: &UnixDatagram) -> i32 {
     match execute(plan, &mut supervisor, files) {
-        Ok(()) => mneme_core::exit::VERIFIED,
+        Ok(()) => mneme_system::exit::VERIFIED,
         Err(Stop::Unfit(unfit)) => {
             let _ = frame::write(&mut supervisor, &ExecutorReport::Unfit(unfit), &[]);
-            mneme_core::exit::NO_DEVICE
+            mneme_system::exit::NO_DEVICE
         }
-        Err(Stop::Stream) => mneme_core::exit::INTERNAL,
+        Err(Stop::Stream) => mneme_system::exit::INTERNAL,
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::ffi::OsStr;
 
-use mneme_core::result::Clocks;
+use mneme_model::result::Clocks;
 use nvml_wrapper::Device;
 use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::Clock;
@@ -26,7 +26,7 @@ const REASONS: [(ThrottleReasons, &str); 8] = [
 pub struct Nvml {
     /// Boxed, as it holds some hundred functions.
     library: Box<nvml_wrapper::Nvml>,
-    /// Where the device sits (see [`mneme_core::device::Device::bus_id`]).
+    /// Where the device sits (see [`mneme_device::Device::bus_id`]).
     bus_id: String,
 }
 

@@ -5,16 +5,15 @@
 //! window, each in a run of its own from the recorded memory.
 
 use mneme_builds::instrument::layout::{self, word};
-use mneme_core::device::{Device, DeviceError, DeviceFunction, DeviceModule};
-use mneme_core::launch::Launch;
-use mneme_core::observation::{Fault, Observe};
-use mneme_core::result::ReplayStatus;
+use mneme_device::{Device, DeviceError, DeviceFunction, DeviceModule};
+use mneme_model::launch::Launch;
+use mneme_model::observation::{Fault, Observe};
+use mneme_model::result::ReplayStatus;
 
 use super::launch::{launch_once, repaired};
 use super::memory::{MemoryVerdict, ResidentMemory};
 use super::message::{InstrumentedCode, Noted, NotedExample, NotedFault, NotedRange, NotedWrite, RunOutcome};
 use super::report::{self, MOST_TOLD};
-
 use crate::verify::comparison::RegionComparison;
 
 /// Shadow memory, bytes at most: on a GPU, where a run more costs more than memory, on the CPU device, where memory

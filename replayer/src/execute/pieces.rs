@@ -4,8 +4,8 @@
 
 use std::sync::{LazyLock, OnceLock};
 
-use mneme_core::hash::{ChunkId, chunk_id};
-use mneme_core::recording::manifest::CHUNK;
+use mneme_model::hash::{ChunkId, chunk_id};
+use mneme_recording::manifest::CHUNK;
 
 use crate::recording::snapshot::{Snapshot, SnapshotRegion};
 

@@ -1,8 +1,8 @@
 //! The report of a failed verification.
 
-use mneme_core::result::{Largest, Mismatch};
-use mneme_core::tolerance::Norm;
-use mneme_core::units::figure;
+use mneme_model::result::{Largest, Mismatch};
+use mneme_model::tolerance::Norm;
+use mneme_model::units::figure;
 
 use crate::recording::snapshot::SnapshotRegion;
 use crate::verify::comparison::{Comparison, ElementTally};
@@ -113,7 +113,7 @@ fn line(mismatch: &Mismatch) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::tolerance::{DataType, Tolerance};
+    use mneme_model::tolerance::{DataType, Tolerance};
 
     fn mismatch(offset: u64) -> Mismatch {
         let comparison = Comparison {

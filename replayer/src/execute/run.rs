@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
-use mneme_core::device::counters::Counters;
-use mneme_core::device::{ContextLimit, Device, DeviceError, DeviceFunction, DeviceModule};
-use mneme_core::image::amd_hardware::shared_of_block;
-use mneme_core::launch::{DEFAULT_DYNAMIC_SHARED, Launch, Limits};
-use mneme_core::result::{Doubt, Evidence, Metrics, ReplayStatus};
+use mneme_device::counters::Counters;
+use mneme_device::{ContextLimit, Device, DeviceError, DeviceFunction, DeviceModule};
+use mneme_model::amd_hardware::shared_of_block;
+use mneme_model::launch::{DEFAULT_DYNAMIC_SHARED, Launch, Limits};
+use mneme_model::result::{Doubt, Evidence, Metrics, ReplayStatus};
 
 use super::calibration::Calibration;
 use super::counting::{self, CountedSeries};

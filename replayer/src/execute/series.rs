@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::time::{Duration, Instant};
 
-use mneme_core::configuration::CacheState;
-use mneme_core::device::{Device, DeviceError, DeviceFunction};
-use mneme_core::hash::chunk_id;
-use mneme_core::launch::Launch;
-use mneme_core::protocol::StoppingRule;
-use mneme_core::result::ReplayStatus;
+use mneme_device::{Device, DeviceError, DeviceFunction};
+use mneme_model::configuration::CacheState;
+use mneme_model::hash::chunk_id;
+use mneme_model::launch::Launch;
+use mneme_model::protocol::StoppingRule;
+use mneme_model::result::ReplayStatus;
 
 use super::kept::OwnVariables;
 use super::launch::{launch_once, repaired};
@@ -233,7 +233,7 @@ fn digest(pieces: &BTreeMap<usize, Vec<u8>>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::protocol::Near;
+    use mneme_model::protocol::Near;
 
     /// How many runs there are, of these times, and how many of them are warm-ups.
     fn runs(times: &[u64], stopping: Option<StoppingRule>) -> (usize, u32) {

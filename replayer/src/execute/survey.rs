@@ -5,8 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use mneme_core::result::{Largest, Variation};
-use mneme_core::tolerance::measure::Errors;
+use mneme_model::result::{Largest, Variation};
+use mneme_model::tolerance::measure::Errors;
 
 use super::memory::ResidentMemory;
 use super::report::MismatchLocation;

@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use mneme_builds::toolkits::toolkits;
-use mneme_core::device::cupti::Cupti;
-use mneme_core::device::gpu::Profiler;
-use mneme_core::device::rocprofiler::Rocprofiler;
-use mneme_core::device::{DeviceError, Interface, Timer};
+use mneme_device::cupti::Cupti;
+use mneme_device::gpu::Profiler;
+use mneme_device::rocprofiler::Rocprofiler;
+use mneme_device::{DeviceError, Interface};
+use mneme_model::device::Timer;
+use mneme_system::toolkits::toolkits;
 
 use crate::context::device::Choice;
 

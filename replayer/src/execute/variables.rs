@@ -8,7 +8,7 @@
 //! them, but the functions are the module's: during a launch the recorded place holds what the module's own table has,
 //! and else what was recorded.
 
-use mneme_core::device::{Device, DeviceError, DeviceModule};
+use mneme_device::{Device, DeviceError, DeviceModule};
 
 use crate::recording::snapshot::Snapshot;
 

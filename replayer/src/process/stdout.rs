@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::OnceLock;
 
-use mneme_core::{console, exit};
+use mneme_system::{console, exit};
 
 use crate::error::Fatal;
 

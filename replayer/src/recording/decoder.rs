@@ -7,9 +7,10 @@ use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use mneme_sandbox::child::{Child, ChildStderr, ProcessEnd, pipe};
+
 use crate::recording::instance::RecordedInstance;
 use crate::recording::snapshot::Snapshot;
-use mneme_builds::process::child::{Child, ChildStderr, ProcessEnd, pipe};
 
 /// A running decoder.
 pub struct Decoder {
@@ -23,9 +24,9 @@ impl Decoder {
         let (reader, writer) = pipe()?;
         let child = Child::start(ChildStderr::Kept, || {
             let decoded = recorded.store().and_then(|store| snapshot.decode(&store));
-            let Err(error) = decoded else { return mneme_core::exit::VERIFIED };
+            let Err(error) = decoded else { return mneme_system::exit::VERIFIED };
             let _ = File::from(writer).write_all(error.to_string().as_bytes());
-            mneme_core::exit::BAD_RECORDING
+            mneme_system::exit::BAD_RECORDING
         })?;
         Ok(Self { child, pipe: File::from(reader), said: String::new() })
     }
@@ -44,7 +45,7 @@ impl Decoder {
             }
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => None,
             _ => Some(match self.child.wait(Duration::from_secs(5)) {
-                Some(ProcessEnd::Exited(mneme_core::exit::VERIFIED)) => Ok(()),
+                Some(ProcessEnd::Exited(mneme_system::exit::VERIFIED)) => Ok(()),
                 _ if !self.said.is_empty() => Err(std::mem::take(&mut self.said)),
                 Some(end) => Err(format!(
                     "the process that decodes the recording {end}; it needs memory for all of the recorded bytes"

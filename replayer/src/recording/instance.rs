@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 
 use mneme_builds::RecordedKernel;
 use mneme_builds::builders::Builders;
-use mneme_core::configuration::Configuration;
-use mneme_core::hash::checksum;
-use mneme_core::launch::LaunchAttributes;
-use mneme_core::recording::database::{ArgumentLayout, InstanceRecord, KernelRecord};
-use mneme_core::recording::store::Store;
-use mneme_core::recording::{CodeKind, Moments, RecordingError};
+use mneme_model::configuration::Configuration;
+use mneme_model::hash::checksum;
+use mneme_model::launch::LaunchAttributes;
+use mneme_recording::database::{ArgumentLayout, InstanceRecord, KernelRecord};
+use mneme_recording::store::Store;
+use mneme_recording::{CodeKind, Moments, RecordingError};
 
 use crate::recording::interface;
 
@@ -59,7 +59,7 @@ impl RecordedInstance {
         }
         let ours = &mut self.kernel.ours;
         if ours.arguments.is_empty() {
-            let layout = |it: &mneme_core::image::ir_section::IrArgument| ArgumentLayout {
+            let layout = |it: &mneme_image::ir_section::IrArgument| ArgumentLayout {
                 offset: it.offset,
                 size: it.size,
                 kind: it.kind.clone(),

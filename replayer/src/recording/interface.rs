@@ -5,10 +5,9 @@
 
 use std::time::Duration;
 
+use mneme_builds::builder::AskError;
 use mneme_builds::builders::{Builders, written_by};
-use mneme_builds::program::AskError;
-use mneme_builds::protocol::KernelInterface;
-use mneme_builds::protocol::{CodeParts, Question};
+use mneme_builds::protocol::{CodeParts, KernelInterface, Question};
 
 /// Reading IR takes seconds at most.
 const LIMIT: Duration = Duration::from_secs(120);

@@ -11,13 +11,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use mneme_core::hash::ChunkId;
-use mneme_core::recording::RecordingError;
-use mneme_core::recording::manifest::{CHUNK, MemoryState};
-use mneme_core::recording::mask::Mask;
-use mneme_core::recording::poison::{PATTERN, PoisonMap};
-use mneme_core::recording::store::Store;
-use mneme_core::tolerance::Tolerance;
+use mneme_model::hash::ChunkId;
+use mneme_model::tolerance::Tolerance;
+use mneme_recording::RecordingError;
+use mneme_recording::manifest::{CHUNK, MemoryState};
+use mneme_recording::mask::Mask;
+use mneme_recording::poison::{PATTERN, PoisonMap};
+use mneme_recording::store::Store;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap, mprotect, munmap};
 use rayon::prelude::*;
@@ -98,7 +98,7 @@ impl SnapshotLayout {
     }
 
     fn between(prologue: &MemoryState, epilogue: &MemoryState) -> Result<Self, String> {
-        let key = |variable: Option<&mneme_core::recording::manifest::RecordedVariable>, address: u64| {
+        let key = |variable: Option<&mneme_recording::manifest::RecordedVariable>, address: u64| {
             (variable.map(|it| it.name.clone()), address)
         };
         let mut after: HashMap<_, _> =
@@ -382,8 +382,9 @@ unsafe impl Sync for Snapshot {}
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::recording::manifest::{Allocation, AllocationKind, Header, Moment};
-    use mneme_core::recording::store::StoreWriter;
+    use mneme_model::launch::Moment;
+    use mneme_recording::manifest::{Allocation, AllocationKind, Header};
+    use mneme_recording::store::StoreWriter;
 
     fn state(moment: Moment, chunks: Vec<ChunkId>, size: u64) -> MemoryState {
         let allocation = Allocation {

@@ -4,15 +4,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use mneme_builds::BuildTexts;
-use mneme_builds::toolkits::toolkits;
-use mneme_core::exit;
-use mneme_core::files::private;
-use mneme_core::image::code_object;
-use mneme_core::install;
+use mneme_builds::{BuildOutcome, Built};
+use mneme_image::code_object;
+use mneme_system::exit;
+use mneme_system::files::private;
+use mneme_system::install;
+use mneme_system::toolkits::toolkits;
 
 use crate::build::replacement::ReplacementFile;
 use crate::error::Fatal;
-use mneme_builds::{BuildOutcome, Built};
 
 /// The first bytes of an ELF object.
 const ELF: &[u8] = b"\x7fELF";
@@ -145,7 +145,7 @@ fn disassemble(cubin: &Path, to: &Path) -> Result<(), Fatal> {
     const PROGRAM: &str = "nvdisasm";
     let folders = install::search_path().into_iter().chain(toolkits().into_iter().map(|root| root.join("bin")));
     let Some(program) = folders.map(|folder: PathBuf| folder.join(PROGRAM)).find(|program| program.is_file()) else {
-        mneme_core::remark!(
+        mneme_system::remark!(
             "mneme-replay: cannot write {}: {PROGRAM} is neither on PATH nor in a CUDA toolkit",
             to.display()
         );
@@ -155,7 +155,7 @@ fn disassemble(cubin: &Path, to: &Path) -> Result<(), Fatal> {
         Ok(output) if output.status.success() => write(to, &output.stdout),
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr);
-            mneme_core::remark!(
+            mneme_system::remark!(
                 "mneme-replay: cannot write {}: {PROGRAM} reports {}",
                 to.display(),
                 said.lines().next().unwrap_or("no reason")
@@ -163,7 +163,7 @@ fn disassemble(cubin: &Path, to: &Path) -> Result<(), Fatal> {
             Ok(())
         }
         Err(error) => {
-            mneme_core::remark!(
+            mneme_system::remark!(
                 "mneme-replay: cannot write {}: cannot run {}: {error}",
                 to.display(),
                 program.display()

@@ -2,8 +2,8 @@
 //!
 //! The driver reports only "invalid value", so this names the exceeded limits.
 
-use mneme_core::configuration::Configuration;
-use mneme_core::device::DeviceLimits;
+use mneme_model::configuration::Configuration;
+use mneme_model::device::DeviceLimits;
 
 /// The limits that a configuration exceeds, as the end of a sentence; empty if none is known. `static_shared` is the
 /// static shared memory of the code, bytes.
@@ -45,7 +45,7 @@ pub fn reason(configuration: &Configuration, limits: &DeviceLimits, static_share
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::launch::Dim3;
+    use mneme_model::launch::Dim3;
 
     #[test]
     fn limits_that_are_passed_are_named() {

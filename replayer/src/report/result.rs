@@ -3,20 +3,19 @@
 use std::collections::BTreeMap;
 use std::sync::Once;
 
-use mneme_core::configuration::{CacheState, Configuration};
-use mneme_core::device::{Description, Timer};
-use mneme_core::image::amd_hardware::Hardware;
-use mneme_core::image::code_object::{self, CodeObject};
-use mneme_core::image::elf;
-use mneme_core::result::{AmdMetrics, ReplayResult, ReplayStatus};
+use mneme_builds::BuildOutcome;
+use mneme_image::code_object::{self, CodeObject};
+use mneme_image::elf;
+use mneme_model::amd_hardware::{AmdRegisters, Hardware};
+use mneme_model::configuration::{CacheState, Configuration};
+use mneme_model::device::{Description, Timer};
+use mneme_model::result::{AmdMetrics, ReplayResult, ReplayStatus};
 use serde::Serialize;
 
 use crate::execute::message::{Noted, RunOutcome};
 use crate::job::Job;
 use crate::recording::snapshot::SnapshotRegion;
-use crate::report::observed;
-use crate::report::refusal;
-use mneme_builds::BuildOutcome;
+use crate::report::{observed, refusal};
 
 /// The object that a one-shot replay prints.
 #[derive(Serialize)]
@@ -111,7 +110,7 @@ pub fn result(
                 None => {}
             }
         }
-        environment.code = mneme_core::hash::chunk_id(image).to_string();
+        environment.code = mneme_model::hash::chunk_id(image).to_string();
     }
     if let Some(device) = device {
         if done.status == ReplayStatus::InvalidLaunch {
@@ -137,7 +136,7 @@ fn resources(result: &mut ReplayResult, object: &CodeObject, entry: &str, config
     let threads = u32::try_from(configuration.block.count()).unwrap_or(u32::MAX);
     let shared = kernel.group_segment.saturating_add(configuration.shared_mem);
     let hardware = Hardware::of(&object.processor, kernel.wavefront_size, false);
-    let waves = hardware.waves(kernel, threads, shared);
+    let waves = hardware.waves(AmdRegisters { sgprs: kernel.sgprs, vgprs: kernel.vgprs }, threads, shared);
     let metrics = &mut result.metrics;
     for (metric, said) in [
         (&mut metrics.registers, i64::from(kernel.vgprs)),
@@ -190,7 +189,7 @@ fn outliers(result: &ReplayResult) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::launch::Dim3;
+    use mneme_model::launch::Dim3;
 
     fn of(status: ReplayStatus) -> ReplayResult {
         let configuration = Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(1, 1, 1), 0);
@@ -244,7 +243,7 @@ mod tests {
             code_size: 400,
             ..code_object::AmdKernel::default()
         };
-        let processor = mneme_core::image::architecture::Processor::parse("gfx90a").unwrap();
+        let processor = mneme_model::architecture::Processor::parse("gfx90a").unwrap();
         let object = CodeObject { processor, version: 5, kernels: vec![kernel], variables: Vec::new() };
         let mut result = ReplayResult::default();
         result.metrics.local = 64;
@@ -257,7 +256,7 @@ mod tests {
         assert_eq!((amd.waves_per_simd, amd.wavefront_size, amd.sgprs), (5, 64, 30));
         let json = serde_json::to_value(metrics).unwrap();
         assert_eq!((&json["vgprs"], &json["registers"]), (&96.into(), &96.into()));
-        let of_nvidia = serde_json::to_value(mneme_core::result::Metrics::default()).unwrap();
+        let of_nvidia = serde_json::to_value(mneme_model::result::Metrics::default()).unwrap();
         assert!(of_nvidia.get("vgprs").is_none());
     }
 

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use mneme_core::configuration::Configuration;
-use mneme_core::result::{Evidence, ReplayResult, ReplayStatus};
-use mneme_core::units;
+use mneme_model::configuration::Configuration;
+use mneme_model::result::{Evidence, ReplayResult, ReplayStatus};
+use mneme_model::units;
 
 /// The width of the names at the beginning of lines, characters.
 const WIDTH: usize = 10;
@@ -110,7 +110,7 @@ fn resources(result: &ReplayResult) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::launch::Dim3;
+    use mneme_model::launch::Dim3;
 
     #[test]
     fn a_few_lines_say_what_became_of_a_replay() {

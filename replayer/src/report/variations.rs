@@ -2,11 +2,11 @@
 //!
 //! It consists of a text and the tolerances that the kernel needs.
 
-use mneme_core::recording::RecordingError;
-use mneme_core::recording::rules::{RuleTarget, Rules, ToleranceRule};
-use mneme_core::result::{Largest, Variation};
-use mneme_core::tolerance::{DataType, Threshold, Tolerance};
-use mneme_core::units::figure;
+use mneme_model::result::{Largest, Variation};
+use mneme_model::tolerance::{DataType, Threshold, Tolerance};
+use mneme_model::units::figure;
+use mneme_recording::RecordingError;
+use mneme_recording::rules::{RuleTarget, Rules, ToleranceRule};
 
 use crate::recording::instance::RecordedInstance;
 use crate::verify::elements;

@@ -6,9 +6,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mneme_builds::program::{AskError, BuildProgram};
+use mneme_builds::builder::{AskError, BuildProgram};
 use mneme_builds::protocol::{CodeParts, Question};
-use mneme_core::protocol::{Moment, Part, Region, Reply};
+use mneme_model::launch::Moment;
+use mneme_model::protocol::{Part, Region, Reply};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::context::ReplayContext;

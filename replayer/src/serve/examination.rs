@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mneme_builds::protocol::{CodeParts, Question};
 use mneme_builds::{Replacement, Target};
-use mneme_core::protocol::Examination;
+use mneme_model::protocol::Examination;
 
 use crate::context::ReplayContext;
 

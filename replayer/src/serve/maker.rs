@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mneme_builds::Target;
 use mneme_builds::protocol::Question;
-use mneme_core::exit;
+use mneme_system::exit;
 
 use crate::context::ReplayContext;
 use crate::error::Fatal;

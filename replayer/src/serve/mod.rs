@@ -1,6 +1,6 @@
 //! The command `mneme-replay serve`, which answers requests in lines of JSON.
 //!
-//! The protocol is [`mneme_core::protocol`].
+//! The protocol is [`mneme_model::protocol`].
 
 mod data;
 mod examination;
@@ -11,10 +11,10 @@ use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-use mneme_core::configuration::Configuration;
-use mneme_core::exit;
-use mneme_core::protocol::{self, Hello, Outputs, Reply, Request, Statistics, Submission};
-use mneme_core::result::ReplayStatus;
+use mneme_model::configuration::Configuration;
+use mneme_model::protocol::{self, Hello, Outputs, Reply, Request, Statistics, Submission};
+use mneme_model::result::ReplayStatus;
+use mneme_system::exit;
 use serde_json::Value;
 
 use self::data::Data;

@@ -5,16 +5,16 @@ use std::rc::Rc;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use mneme_core::configuration::Configuration;
-use mneme_core::files::{private, trust};
-use mneme_core::protocol::{Code, Near, Outputs, StoppingRule, Submission};
-use mneme_core::recording::CodeKind;
-
-use crate::execute::message::RunSpec;
-use crate::job::{Job, JobSchedule};
 use mneme_builds::BuildOutcome;
 use mneme_builds::BuildSpec;
 use mneme_builds::Replacement;
+use mneme_model::configuration::Configuration;
+use mneme_model::protocol::{Code, Near, Outputs, StoppingRule, Submission};
+use mneme_recording::CodeKind;
+use mneme_system::files::{private, trust};
+
+use crate::execute::message::RunSpec;
+use crate::job::{Job, JobSchedule};
 
 /// The job of a submission. `runs` are iterations and warm-ups if the submission does not set them, `devices` the
 /// numbers of the devices in use.
@@ -108,7 +108,7 @@ fn write_file(path: &Path, bytes: &[u8]) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::launch::Dim3;
+    use mneme_model::launch::Dim3;
 
     fn submitted(line: &str) -> Result<Job, String> {
         let recorded = Configuration::recorded(Dim3::new(7, 1, 1), Dim3::new(32, 1, 1), 0);

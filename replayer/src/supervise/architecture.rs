@@ -3,7 +3,7 @@
 //! Until a device reports its architecture, it is the one that the recording suggests.
 
 use mneme_builds::Target;
-use mneme_core::exit;
+use mneme_system::exit;
 
 use crate::error::Fatal;
 

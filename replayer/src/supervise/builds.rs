@@ -7,13 +7,13 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use mneme_builds::program::{Preparation, ProgramError};
-use mneme_core::result::ReplayStatus;
+use mneme_builds::builder::{Preparation, ProgramError};
+use mneme_builds::{BuildKey, BuildOutcome, BuildSpec, NotBuilt, Target};
+use mneme_model::result::ReplayStatus;
+use mneme_sandbox::child::Child;
 
 use crate::build::fork_server::{ForkServer, ForkServerPlan};
 use crate::context::ReplayContext;
-use mneme_builds::process::child::Child;
-use mneme_builds::{BuildKey, BuildOutcome, BuildSpec, NotBuilt, Target};
 
 /// Size limit of the code objects that are kept for configurations that differ only in their launch, bytes.
 const CACHE_BYTES: usize = 64 << 20;

@@ -1,5 +1,8 @@
 //! The engine of a replay: a supervisor with its processes, or this process alone.
 
+use mneme_model::device::Description;
+use mneme_model::protocol::Statistics;
+
 use super::single_process::SingleProcess;
 use super::supervisor::Supervisor;
 use super::{Client, SupervisorEvent};
@@ -7,8 +10,6 @@ use crate::context::ReplayContext;
 use crate::context::settings::Isolation;
 use crate::error::Fatal;
 use crate::job::Job;
-use mneme_core::device::Description;
-use mneme_core::protocol::Statistics;
 
 pub enum Engine<'a> {
     Supervised(Box<Supervisor<'a>>),

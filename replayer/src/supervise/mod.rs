@@ -15,11 +15,10 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use mneme_core::device::Description;
-use mneme_core::recording::poison::PoisonMap;
-use mneme_core::result::ReplayResult;
-
 use mneme_builds::BuildOutcome;
+use mneme_model::device::Description;
+use mneme_model::result::ReplayResult;
+use mneme_recording::poison::PoisonMap;
 
 /// An event for a client.
 pub enum SupervisorEvent {

@@ -5,8 +5,9 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-use crate::job::Job;
 use mneme_builds::BuildKey;
+
+use crate::job::Job;
 
 /// A configuration that waits to be built or run.
 pub struct PendingJob {
@@ -75,8 +76,8 @@ impl Queue {
 mod tests {
     use super::*;
     use crate::job::JobSchedule;
-    use mneme_core::configuration::Configuration;
-    use mneme_core::launch::Dim3;
+    use mneme_model::configuration::Configuration;
+    use mneme_model::launch::Dim3;
 
     fn queue(priorities: &[i32]) -> Queue {
         let mut queue = Queue::default();

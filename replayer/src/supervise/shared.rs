@@ -5,13 +5,13 @@
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
-use mneme_core::device::Description;
-use mneme_core::hash::{ChunkId, chunk_id};
-use mneme_core::protocol::StoppingRule;
+use mneme_builds::BuildOutcome;
+use mneme_model::device::Description;
+use mneme_model::hash::{ChunkId, chunk_id};
+use mneme_model::protocol::StoppingRule;
 
 use super::queue::PendingJob;
 use crate::execute::message::{RunOutcome, RunRequest, RunSpec};
-use mneme_builds::BuildOutcome;
 
 /// How many results are remembered.
 const REMEMBERED: usize = 8192;

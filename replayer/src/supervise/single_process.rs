@@ -10,13 +10,14 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use mneme_builds::program::Preparation;
+use mneme_builds::builder::Preparation;
 use mneme_builds::{BuildOutcome, NotBuilt, Target};
-use mneme_core::device::Description;
-use mneme_core::exit;
-use mneme_core::protocol::Statistics;
-use mneme_core::recording::store::Store;
-use mneme_core::result::ReplayStatus;
+use mneme_model::device::Description;
+use mneme_model::protocol::Statistics;
+use mneme_model::result::ReplayStatus;
+use mneme_recording::store::Store;
+use mneme_sandbox::readiness::Waiting;
+use mneme_system::exit;
 use nix::poll::PollFlags;
 
 use crate::build::fork_server::ForkServer;
@@ -29,7 +30,6 @@ use crate::process::stdout;
 use crate::supervise::queue::{PendingJob, Queue};
 use crate::supervise::supervisor::OracleBuild;
 use crate::supervise::{Client, SupervisorEvent};
-use mneme_builds::process::readiness::Waiting;
 
 /// How often to check on a builder that is ending.
 const LOOK: Duration = Duration::from_millis(10);

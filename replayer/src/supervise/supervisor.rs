@@ -8,10 +8,12 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Instant;
 
-use mneme_core::device::Description;
-use mneme_core::exit;
-use mneme_core::protocol::Statistics;
-use mneme_core::result::{ReplayStatus, SharedWith};
+use mneme_builds::{BuildOutcome, BuildSpec, NotBuilt};
+use mneme_model::device::Description;
+use mneme_model::protocol::Statistics;
+use mneme_model::result::{ReplayStatus, SharedWith};
+use mneme_sandbox::readiness::{Waiting, WatchedSource};
+use mneme_system::exit;
 use nix::poll::PollFlags;
 
 use super::architecture::TargetArchitecture;
@@ -25,8 +27,6 @@ use crate::error::Fatal;
 use crate::execute::message::{Oracle, RunOutcome, RunRequest};
 use crate::job::Job;
 use crate::recording::decoder::Decoder;
-use mneme_builds::process::readiness::{Waiting, WatchedSource};
-use mneme_builds::{BuildOutcome, BuildSpec, NotBuilt};
 
 /// A possible cause of a failure, if the recorded code has such calls.
 const CALLS_POINTERS: &str = "; the recorded code calls through pointers, and a pointer in memory holds the address that a function had \

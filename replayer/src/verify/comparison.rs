@@ -1,13 +1,13 @@
 //! Compares replayed memory with the recorded epilogue.
 //!
-//! [`mneme_core::tolerance::measure`] defines which differences a tolerance accepts. This module adds the report of a
+//! [`mneme_model::tolerance::measure`] defines which differences a tolerance accepts. This module adds the report of a
 //! failure: the first wrong element, how many are wrong, and the largest errors.
 
 use std::ops::Range;
 
-use mneme_core::result::Largest;
-use mneme_core::tolerance::measure::{self, ElementValue, Errors};
-use mneme_core::tolerance::{DataType, Norm, Threshold, Tolerance};
+use mneme_model::result::Largest;
+use mneme_model::tolerance::measure::{self, ElementValue, Errors};
+use mneme_model::tolerance::{DataType, Norm, Threshold, Tolerance};
 use serde::{Deserialize, Serialize};
 
 /// The rule for comparing a region.

@@ -10,8 +10,8 @@
 
 use std::collections::BTreeMap;
 
-use mneme_core::recording::database::ArgumentLayout;
-use mneme_core::tolerance::DataType;
+use mneme_model::tolerance::DataType;
+use mneme_recording::database::ArgumentLayout;
 
 use crate::recording::instance::RecordedInstance;
 use crate::recording::snapshot::SnapshotRegion;

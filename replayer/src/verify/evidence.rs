@@ -6,9 +6,9 @@
 
 use std::ops::Range;
 
-use mneme_core::result::Evidence;
-use mneme_core::tolerance::Norm;
-use mneme_core::tolerance::measure::Errors;
+use mneme_model::result::Evidence;
+use mneme_model::tolerance::Norm;
+use mneme_model::tolerance::measure::Errors;
 use rayon::prelude::*;
 
 use super::comparison::{Comparison, RegionComparison};

@@ -17,11 +17,11 @@
 
 use std::ops::Range;
 
-use mneme_core::recording::RecordingError;
-use mneme_core::recording::leads::Leads;
-use mneme_core::recording::manifest::MemoryState;
-use mneme_core::recording::rules::{RuleRegion, RuleTarget, Rules, ToleranceRule};
-use mneme_core::tolerance::{DataType, Norm, Threshold, Tolerance};
+use mneme_model::tolerance::{DataType, Norm, Threshold, Tolerance};
+use mneme_recording::RecordingError;
+use mneme_recording::leads::Leads;
+use mneme_recording::manifest::MemoryState;
+use mneme_recording::rules::{RuleRegion, RuleTarget, Rules, ToleranceRule};
 
 use crate::recording::instance::RecordedInstance;
 use crate::recording::snapshot::SnapshotRegion;
@@ -316,8 +316,8 @@ fn general(options: &ToleranceOptions) -> Vec<General> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::hash::recorded_id;
-    use mneme_core::recording::manifest::{Allocation, AllocationKind, Header, RecordedArgument};
+    use mneme_model::hash::recorded_id;
+    use mneme_recording::manifest::{Allocation, AllocationKind, Header, RecordedArgument};
 
     fn entry(text: &str) -> ToleranceOption {
         ToleranceOption::parse(text).unwrap()

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use mneme_core::{exit, install};
+use mneme_system::{exit, install};
 
 use crate::recording::Recording;
 use crate::{outcome, program, replay, serve_with, shaped};

@@ -5,8 +5,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use mneme_core::exit;
-use mneme_core::protocol::Reply;
+use mneme_model::protocol::Reply;
+use mneme_system::exit;
 use serde_json::{Value, json};
 
 use crate::recording::{ELEMENTS, Recording};
@@ -289,7 +289,7 @@ impl Server {
         let (input, output) = (child.stdin.take(), BufReader::new(child.stdout.take().unwrap()));
         let mut server = Self { child, input, output };
         let Reply::Hello(hello) = server.reply() else { panic!("no greeting") };
-        assert_eq!(hello.protocol, mneme_core::protocol::VERSION);
+        assert_eq!(hello.protocol, mneme_model::protocol::VERSION);
         // The CPU device's own, which are those of common GPUs.
         let limits = &hello.limits;
         assert_eq!(
@@ -310,7 +310,7 @@ impl Server {
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
     }
 
-    pub fn result(&mut self, id: u64) -> mneme_core::result::ReplayResult {
+    pub fn result(&mut self, id: u64) -> mneme_model::result::ReplayResult {
         match self.reply() {
             Reply::Result { id: found, result } if found == id => *result,
             other => panic!("no result for {id} but {other:?}"),

@@ -13,12 +13,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use mneme_core::configuration::Configuration;
-use mneme_core::launch::Dim3;
-use mneme_core::protocol::{Changes, Reply, Request, Submission};
-use mneme_core::result::{ReplayResult, ReplayStatus};
-use mneme_core::tolerance::{DataType, Tolerance};
-use mneme_core::{exit, install};
+use mneme_model::configuration::{Changes, Configuration};
+use mneme_model::launch::Dim3;
+use mneme_model::protocol::{Reply, Request, Submission};
+use mneme_model::result::{ReplayResult, ReplayStatus};
+use mneme_model::tolerance::{DataType, Tolerance};
+use mneme_system::{exit, install};
+
 use recording::{ELEMENTS, Recording};
 
 /// How long a test waits for an event. A busy machine takes long, and no test depends on the time.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use mneme_core::exit;
+use mneme_system::exit;
 
 use crate::recording::{DATA, Recording};
 use crate::{device, outcome, replay, serve_with, shaped};

@@ -7,15 +7,11 @@ use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
 // Links LLVM, which inkwell only declares.
 use mneme_compiler as _;
-use mneme_core::hash::checksum;
-use mneme_core::launch::Dim3;
-use mneme_core::recording::database::{
-    self, ArgumentLayout, InstanceDetails, InstanceRecord, KernelDetails, KernelRecord,
-};
-use mneme_core::recording::manifest::{
-    Allocation, AllocationKind, Header, MemoryState, Moment, RecordedArgument, RecordedVariable,
-};
-use mneme_core::recording::store::StoreWriter;
+use mneme_model::hash::checksum;
+use mneme_model::launch::{Dim3, Moment};
+use mneme_recording::database::{self, ArgumentLayout, InstanceDetails, InstanceRecord, KernelDetails, KernelRecord};
+use mneme_recording::manifest::{Allocation, AllocationKind, Header, MemoryState, RecordedArgument, RecordedVariable};
+use mneme_recording::store::StoreWriter;
 use tempfile::TempDir;
 
 /// Not a multiple of chunks, nor of 8-byte words.

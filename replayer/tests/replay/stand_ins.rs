@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use mneme_core::protocol::Reply;
-use mneme_core::{exit, install};
+use mneme_model::protocol::Reply;
+use mneme_system::{exit, install};
 use serde_json::json;
 
 use crate::engine::{Server, shape};

@@ -24,7 +24,7 @@ const BENCHES: [App; 8] = [
 fn main() {
     let Some(folder) = std::env::args_os().nth(1).map(PathBuf::from) else {
         eprintln!("usage: build-apps FOLDER [NAME...]");
-        std::process::exit(mneme_core::exit::BAD_USAGE);
+        std::process::exit(mneme_system::exit::BAD_USAGE);
     };
     let names: Vec<String> = std::env::args().skip(2).collect();
     let wanted = |app: &&App| names.is_empty() || names.iter().any(|name| name == app.name);

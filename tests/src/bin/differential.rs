@@ -7,9 +7,9 @@ use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use mneme_core::exit;
 use mneme_e2e::differential::{Batch, Processes, Report, workers};
 use mneme_e2e::installation::TestDevice;
+use mneme_system::exit;
 use serde_json::json;
 
 const USAGE: &str = "differential [--from SEED] [--count N | --seconds S] [--devices 1|2] [--batch N] [--graphs whole|expand] [--processes one|same-ids|users] [--replays N] [--skip STEP,…] [--without NAME,…] [--keep FOLDER] [--no-shrink]

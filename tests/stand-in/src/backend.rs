@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use goblin::elf::Elf;
-use mneme_core::install;
+use mneme_system::install;
 
 use crate::mistake::{Mistake, wrong};
 

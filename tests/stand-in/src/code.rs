@@ -6,7 +6,7 @@ use goblin::elf::Elf;
 use goblin::elf::header::header64::Header;
 use mneme_abi::cuda::driver::pointers;
 use mneme_abi::hip::types::*;
-use mneme_core::image::bundle;
+use mneme_image::bundle;
 
 use crate::backend;
 use crate::books::{MemorySource, books};

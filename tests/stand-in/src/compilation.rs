@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-use mneme_core::image::elf;
-use mneme_core::install;
+use mneme_image::elf;
+use mneme_system::install;
 use sha2::{Digest, Sha256};
 
 use crate::mistake::{Mistake, wrong};

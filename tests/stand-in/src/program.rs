@@ -5,7 +5,8 @@ use std::ffi::{CStr, CString};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mneme_abi::hip::types::*;
-use mneme_core::thread_stack::ThreadStack;
+use mneme_image::bundle::WRAPPER_MAGIC;
+use mneme_system::thread_stack::ThreadStack;
 
 use crate::backend;
 use crate::code;

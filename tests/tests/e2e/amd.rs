@@ -4,11 +4,11 @@
 
 use std::path::{Path, PathBuf};
 
-use mneme_core::exit;
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::hip::{app, executable, have_hip};
 use mneme_e2e::installation::{TestDevice, library, program};
 use mneme_e2e::recording::{TestInstance, is_named, load_kernels, pipelines_of};
+use mneme_system::exit;
 use serde_json::Value;
 
 /// Names that programs know AMD's library by.
@@ -249,11 +249,11 @@ fn checks_are_refused_by_name() {
     let address = format!("{:#x}", instance.args[0]);
     let replay = || run(program("mneme-replay")).arg("-rdb").arg(&database).args(["-rid", id]);
     for option in [&["--check"][..], &["--wrote", &address]] {
-        let refused = stand_in.before(replay().args(option)).exit_with(mneme_core::exit::BAD_USAGE);
+        let refused = stand_in.before(replay().args(option)).exit_with(mneme_system::exit::BAD_USAGE);
         refused.complains(
             "is not available for AMD GPUs, and the device is gfx90a:sramecc+:xnack-; use --device cpu for it",
         );
     }
     let on_cpu = replay().args(["--check", "--device", "cpu"]);
-    stand_in.before(on_cpu).exit_with(mneme_core::exit::VERIFIED);
+    stand_in.before(on_cpu).exit_with(mneme_system::exit::VERIFIED);
 }

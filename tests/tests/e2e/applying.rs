@@ -4,14 +4,14 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use mneme_core::exit;
-use mneme_core::recording::database::KernelRecord;
-use mneme_core::tuned::{Winner, Winners};
 use mneme_e2e::apps::{app, executable};
 use mneme_e2e::command::{ProgramOutput, Run, run};
 use mneme_e2e::hip;
 use mneme_e2e::installation::{Cudart, TestDevice, have_compiler, library, program};
 use mneme_e2e::recording::{Recording, TestInstance, record_executable_into, unrecorded};
+use mneme_recording::database::KernelRecord;
+use mneme_system::exit;
+use mneme_winners::{Winner, Winners};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -292,7 +292,7 @@ fn code_that_is_damaged_or_of_another_device_is_not_used() {
         }
     }
     for (image, said) in [(&whole[..100], "is no machine code"), (&foreign[..], "does not find it in its tuned code")] {
-        winners.winners[0].checksum = mneme_core::hash::checksum(image);
+        winners.winners[0].checksum = mneme_model::hash::checksum(image);
         winners.save(&file).unwrap();
         fs::write(code, image).unwrap();
         let outcome = alone(&of("vecadd"), &["1", "int"], &file).succeed();
@@ -453,7 +453,7 @@ fn what_is_tuned_for_proteus_is_compiled_from_a_recording() {
         outcome.stderr.lines().any(|line| line.split_whitespace().rev().take(5).eq(["-", "-", "0", "1", "1"])),
         "{outcome}"
     );
-    let outcome = command(apply()).exit_with(mneme_core::exit::BAD_USAGE);
+    let outcome = command(apply()).exit_with(mneme_system::exit::BAD_USAGE);
     outcome.complains("name the folder of their recording with -rdb");
 }
 
@@ -484,9 +484,10 @@ fn without_a_place_for_temporary_files_the_program_runs_all_the_same() {
 fn command_lines_that_make_no_sense_are_one_sentence() {
     let folder = tempfile::tempdir().unwrap();
     let apply = || run(program("mneme")).arg("apply").env("PROTEUS_TUNED_KERNELS", "");
-    apply().args(["--", "true"]).exit_with(mneme_core::exit::BAD_USAGE).complains("--tuned");
-    apply().arg("--tuned").arg(folder.path()).exit_with(mneme_core::exit::BAD_USAGE).complains("name an application");
-    let outcome = apply().arg("--tuned").arg(folder.path()).args(["--", "true"]).exit_with(mneme_core::exit::BAD_USAGE);
+    apply().args(["--", "true"]).exit_with(mneme_system::exit::BAD_USAGE).complains("--tuned");
+    apply().arg("--tuned").arg(folder.path()).exit_with(mneme_system::exit::BAD_USAGE).complains("name an application");
+    let outcome =
+        apply().arg("--tuned").arg(folder.path()).args(["--", "true"]).exit_with(mneme_system::exit::BAD_USAGE);
     outcome.complains("holds no best.json");
 }
 

@@ -6,12 +6,12 @@ use std::fs;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use mneme_core::recording::database::KernelRecord;
 use mneme_e2e::apps::{DELICATE, app};
 use mneme_e2e::command::{ProgramOutput, Run, run};
 use mneme_e2e::installation::{TestDevice, program};
 use mneme_e2e::platform::llvm;
 use mneme_e2e::recording::Recording;
+use mneme_recording::database::KernelRecord;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -179,7 +179,7 @@ fn wrong_code_generation_is_told_from_wrong_passes() {
         // It was made in code for this machine's processor, which Mneme alone makes of such IR.
         let path =
             format!("{}:{}", program("mneme-replay").parent().unwrap().display(), std::env::var("PATH").unwrap());
-        run(case.output.path().join("reproduce.sh")).env("PATH", path).exit_with(mneme_core::exit::NOT_VERIFIED);
+        run(case.output.path().join("reproduce.sh")).env("PATH", path).exit_with(mneme_system::exit::NOT_VERIFIED);
     } else {
         assert!(case.file("code.diff").contains("sub.s64") && case.file("bad.ptx").contains(".entry"), "{outcome}");
     }
@@ -327,11 +327,11 @@ fn what_cannot_be_judged_is_said_to_be_so() {
     outcome.complains("the reference");
     let missing = tempfile::tempdir().unwrap();
     let missing = run(program("mneme-bisect")).arg("-rdb").arg(missing.path().join("1.json"));
-    missing.exit_with(mneme_core::exit::NO_INPUT);
-    run(program("mneme-bisect")).args(["--failing", "sometimes"]).exit_with(mneme_core::exit::BAD_USAGE);
+    missing.exit_with(mneme_system::exit::NO_INPUT);
+    run(program("mneme-bisect")).args(["--failing", "sometimes"]).exit_with(mneme_system::exit::BAD_USAGE);
     if TestDevice::under_test() == TestDevice::Cpu {
         let outcome =
-            case.bisect("vecadd", "default<O3>").args(["--failing", "regs"]).exit_with(mneme_core::exit::BAD_USAGE);
+            case.bisect("vecadd", "default<O3>").args(["--failing", "regs"]).exit_with(mneme_system::exit::BAD_USAGE);
         outcome.complains("needs a GPU");
     }
 }

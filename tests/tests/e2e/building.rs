@@ -6,15 +6,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use mneme_builds::toolkits;
-use mneme_core::recording::manifest::MemoryState;
-use mneme_core::tolerance::{DataType, Norm, Threshold, Tolerance};
 use mneme_e2e::apps::{arch, compile_flags, link_flags, recordable_clang, sources, toolkit};
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::hip::have_hip;
 use mneme_e2e::installation::{Cudart, TestDevice, have_compiler, library, program};
 use mneme_e2e::platform::{hip_arch, hip_clang, hip_llvm, nvcc, plain_clang};
 use mneme_e2e::recording::{TestInstance, load_kernels};
+use mneme_model::tolerance::{DataType, Norm, Threshold, Tolerance};
+use mneme_recording::manifest::MemoryState;
+use mneme_system::toolkits;
 
 fn config(key: &str) -> String {
     let outcome = run(program("mneme")).args(["config", key]).succeed();
@@ -332,7 +332,7 @@ fn every_config_key_answers() {
         let flags = config(key);
         assert!(split(&flags).iter().all(|flag| flag.starts_with('-')), "mneme config {key} says '{flags}'");
     }
-    run(program("mneme")).args(["config", "colour"]).exit_with(mneme_core::exit::BAD_USAGE).complains("colour");
+    run(program("mneme")).args(["config", "colour"]).exit_with(mneme_system::exit::BAD_USAGE).complains("colour");
 }
 
 fn split(flags: &str) -> Vec<&str> {

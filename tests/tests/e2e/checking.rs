@@ -5,13 +5,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use mneme_core::exit;
-use mneme_core::observation::{Access, Fault, Finding, LastWrite};
-use mneme_core::recording::database::KernelRecord;
 use mneme_e2e::apps::{Platform, app, executable_for, sources};
 use mneme_e2e::hip;
 use mneme_e2e::installation::{Cudart, TestDevice};
 use mneme_e2e::recording::{Recording, TestInstance};
+use mneme_model::observation::{Access, Fault, Finding, LastWrite};
+use mneme_recording::database::KernelRecord;
+use mneme_system::exit;
 use serde_json::Value;
 
 /// The lines of `faulty.cu` that are marked, by mark ("fault: race").

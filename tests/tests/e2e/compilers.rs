@@ -6,13 +6,13 @@
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use mneme_core::install;
-use mneme_core::recording::CodeKind;
 use mneme_e2e::apps::app;
 use mneme_e2e::command::{ProgramOutput, Run, run};
 use mneme_e2e::installation::{TestDevice, have_compiler, library, program};
 use mneme_e2e::platform;
 use mneme_e2e::recording::{Recording, TestInstance};
+use mneme_recording::CodeKind;
+use mneme_system::install;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 
 use goblin::elf::Elf;
 use goblin::elf::section_header::{SHF_ALLOC, SHT_NOBITS};
-use mneme_core::image::ir_section::{IrTable, SECTION, SymbolKind, decode};
 use mneme_e2e::apps::{compile_flags, link_flags, plain_clang, recordable_clang, sources};
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::installation::{Cudart, have_compiler, program};
 use mneme_e2e::platform::llvm;
+use mneme_image::ir_section::{IrTable, SECTION, SymbolKind, decode};
 use tempfile::TempDir;
 
 /// `SHF_GNU_RETAIN` of the gABI: the linker's garbage collection keeps the section.

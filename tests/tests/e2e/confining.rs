@@ -7,11 +7,11 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use mneme_core::hash::checksum;
-use mneme_core::image::cpu_object::{CpuTable, SECTION};
 use mneme_e2e::apps::app;
 use mneme_e2e::installation::{TestDevice, have_compiler};
 use mneme_e2e::recording::Recording;
+use mneme_image::cpu_object::{CpuTable, SECTION};
+use mneme_model::hash::checksum;
 
 /// A kernel that makes a file, by system calls of its own.
 const INTRUDER: &str = r#"
@@ -91,7 +91,7 @@ fn recorded_code_makes_no_file() {
             continue;
         }
         assert!(!file.exists(), "{outcome}");
-        assert_eq!(outcome.status, mneme_core::exit::NOT_VERIFIED, "{outcome}");
+        assert_eq!(outcome.status, mneme_system::exit::NOT_VERIFIED, "{outcome}");
         outcome.complains("confined by Landlock and seccomp");
     }
 }

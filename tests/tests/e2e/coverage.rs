@@ -3,13 +3,13 @@
 //! Recording changes nothing that it does, and what is recorded holds the memory that the kernels saw and replays
 //! verified. docs/reference/hooks.md says which function is covered by which.
 
-use mneme_core::launch::Dim3;
-use mneme_core::recording::database::KernelRecord;
-use mneme_core::recording::manifest::{AllocationKind, MemoryState};
 use mneme_e2e::apps::app;
 use mneme_e2e::command::{ProgramOutput, run};
 use mneme_e2e::installation::{TestDevice, program};
 use mneme_e2e::recording::{TestInstance, is_named, load_kernels, record_into, unrecorded};
+use mneme_model::launch::Dim3;
+use mneme_recording::database::KernelRecord;
+use mneme_recording::manifest::{AllocationKind, MemoryState};
 use tempfile::TempDir;
 
 /// A recorded run of a program under settings.
@@ -105,10 +105,10 @@ fn managed_memory_that_the_host_writes_to_is_not_recorded_wrong() {
     let folder = tempfile::tempdir().unwrap();
     let outcome = record_into(folder.path(), app, &[]).outcome();
     assert_eq!(outcome.stdout, unrecorded(app).succeed().stdout);
-    let report = mneme_core::recording::check::check(folder.path()).unwrap();
+    let report = mneme_recording::integrity::check(folder.path()).unwrap();
     assert!(report.problems.is_empty(), "{:#?}", report.problems);
     if TestDevice::under_test() == TestDevice::Cpu {
-        assert_eq!((outcome.status, report.instances), (mneme_core::exit::NOT_RECORDED, 0), "{outcome}");
+        assert_eq!((outcome.status, report.instances), (mneme_system::exit::NOT_RECORDED, 0), "{outcome}");
         outcome.complains("memory changed while it was recorded");
     }
 }
@@ -338,10 +338,10 @@ fn memory_that_another_process_writes_to() {
         results.path().to_str().unwrap(),
     ];
     let searches = [
-        (search("mneme-replay", &["sweep", "/dev/null"]), mneme_core::exit::BAD_USAGE),
-        (search("mneme-replay", &["serve"]), mneme_core::exit::BAD_USAGE),
-        (search("mneme-tune", &tune), mneme_core::exit::BAD_USAGE),
-        (search("mneme-bisect", &["default<O3>"]), mneme_core::exit::BAD_USAGE),
+        (search("mneme-replay", &["sweep", "/dev/null"]), mneme_system::exit::BAD_USAGE),
+        (search("mneme-replay", &["serve"]), mneme_system::exit::BAD_USAGE),
+        (search("mneme-tune", &tune), mneme_system::exit::BAD_USAGE),
+        (search("mneme-bisect", &["default<O3>"]), mneme_system::exit::BAD_USAGE),
     ];
     for (search, status) in searches {
         let refused = search.clone().exit_with(status);

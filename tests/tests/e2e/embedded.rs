@@ -253,7 +253,7 @@ fn what_clang_embeds_is_recorded() {
         recorded.complains("IR (embedded)");
         let (file, kernel) = load_kernels(&database).remove(0);
         let bitcode = std::fs::read(database.join(&kernel.modules[0])).unwrap();
-        assert_eq!(mneme_core::image::bitcode::triple(&bitcode).as_deref(), Some("nvptx64-nvidia-cuda"));
+        assert_eq!(mneme_image::bitcode::triple(&bitcode).as_deref(), Some("nvptx64-nvidia-cuda"));
         let (id, _) = kernel.instances.first_key_value().expect("an instance");
         for passes in ["default<O3>", "default<O1>"] {
             TestInstance::new(&file, id).verify(passes, &[]);

@@ -4,11 +4,11 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use mneme_core::exit;
 use mneme_e2e::apps::{app, executable};
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::installation::{Cudart, TestDevice, have_compiler, program};
 use mneme_e2e::recording::{Recording, TestInstance};
+use mneme_system::exit;
 
 /// The second launch of each kernel, which finds in memory what it writes.
 fn repeated() -> Recording {

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use mneme_core::exit;
 use mneme_e2e::apps::{app, compile_flags, link_flags, recordable_clang, sources};
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::damage::{damaged_copy, flip_middle_byte};
 use mneme_e2e::installation::{Cudart, TestDevice, have_compiler, library, program};
 use mneme_e2e::recording::{Recording, TestInstance};
+use mneme_system::exit;
 use tempfile::TempDir;
 
 fn export(folder: &Path, instance: &TestInstance) -> Run {

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use mneme_core::exit;
-use mneme_core::recording::check::check;
 use mneme_e2e::apps::{app, executable};
 use mneme_e2e::command::{ProgramOutput, Run, run};
 use mneme_e2e::installation::{Cudart, TestDevice, library, program};
 use mneme_e2e::recording::{Recording, TestInstance, copy_of, load_kernels, record_into, unrecorded};
+use mneme_recording::integrity::check;
+use mneme_system::exit;
 
 /// Records so many instances of a kernel that tests of many launches are not cut short.
 const ALL: (&str, &str) = ("MNEME_MAX_RECORDINGS", "100000");

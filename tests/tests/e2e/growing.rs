@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use mneme_core::recording::check::check;
 use mneme_e2e::apps::{app, compile_flags, executable, link_flags, recordable_clang, sources};
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::installation::{Cudart, TestDevice, have_compiler, library};
 use mneme_e2e::recording::load_kernels;
+use mneme_recording::integrity::check;
 
 fn growing(folder: &Path) -> PathBuf {
     let executable = folder.join("growing");

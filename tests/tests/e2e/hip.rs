@@ -5,14 +5,14 @@
 
 use std::path::Path;
 
-use mneme_core::image::architecture::Processor;
-use mneme_core::image::stand_in;
 use mneme_e2e::apps::{App, Platform, build_for};
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::hip::{GRAPHS, OWN, PRIVATE, SHARED, app, can_run, executable};
 use mneme_e2e::installation::{TestDevice, have_compiler, library, program};
 use mneme_e2e::platform::hip_arch;
 use mneme_e2e::recording::{Recording, TestInstance, record_executable_into, replay_everything};
+use mneme_image::stub;
+use mneme_model::architecture::Processor;
 use serde_json::Value;
 
 macro_rules! programs {
@@ -121,7 +121,7 @@ fn a_recording_says_what_the_kernel_is_and_how_it_was_compiled() {
     let compiled = details.ours.compiled.as_ref().expect("mneme-cc wrote down how it was compiled");
     assert_eq!((compiled.level.as_str(), compiled.contract.as_str()), ("3", "fast-honor-pragmas"));
     let bitcode = std::fs::read(recording.folder().join(&record.modules[0])).unwrap();
-    assert_eq!(mneme_core::image::bitcode::triple(&bitcode).as_deref(), Some("amdgcn-amd-amdhsa"));
+    assert_eq!(mneme_image::bitcode::triple(&bitcode).as_deref(), Some("amdgcn-amd-amdhsa"));
     // What the application was compiled with is what a replay starts from.
     let json = TestInstance::new(&database, id).verify("default<O3>", &[]);
     assert_eq!(json["Replay-config"]["passes"], "default<O3>");
@@ -221,7 +221,7 @@ fn more_shared_memory_than_a_block_has_is_refused() {
     let refused = "a block needs 65540 bytes of shared memory (4 of them static) and the device has 65536";
     assert!(read("trials.jsonl").contains(refused), "{}", read("trials.jsonl"));
     let replay = instance.replay("default<O3>").args(["--shared-mem", "65536"]);
-    replay.exit_with(mneme_core::exit::LAUNCH_FAILED).complains(refused);
+    replay.exit_with(mneme_system::exit::LAUNCH_FAILED).complains(refused);
 }
 
 #[test]
@@ -292,9 +292,9 @@ fn device_memory_that_the_host_writes_to_is_not_recorded_wrong() {
         let recording = tempfile::tempdir().unwrap();
         let outcome = record_executable_into(recording.path(), &path, &[kind]).outcome();
         assert_eq!(outcome.stdout, "written: ok\n", "{outcome}");
-        let report = mneme_core::recording::check::check(recording.path()).unwrap();
+        let report = mneme_recording::integrity::check(recording.path()).unwrap();
         assert!(report.problems.is_empty(), "{:#?}", report.problems);
-        assert_eq!((outcome.status, report.instances), (mneme_core::exit::NOT_RECORDED, 0), "{outcome}");
+        assert_eq!((outcome.status, report.instances), (mneme_system::exit::NOT_RECORDED, 0), "{outcome}");
         outcome.complains(reason);
     }
 }
@@ -381,7 +381,7 @@ fn statuses_are_those_of_the_plain_run() {
     build_for(&statuses, Platform::Hip, &path);
     let mut program = std::fs::read(&path).unwrap();
     let changed = folder.path().join("changed");
-    let versions = stand_in::versions_named(&program, LIBRARY);
+    let versions = stub::versions_named(&program, LIBRARY);
     let named: Vec<usize> = program
         .windows(LIBRARY.len())
         .enumerate()
@@ -393,7 +393,7 @@ fn statuses_are_those_of_the_plain_run() {
         std::fs::write(&changed, &program).unwrap();
         mneme_fixtures::copy_program(&changed, &path);
         let library_name = format!("{LIBRARY}{release}");
-        std::fs::write(folder.path().join(&library_name), stand_in::library(&library_name, &versions, None)).unwrap();
+        std::fs::write(folder.path().join(&library_name), stub::library(&library_name, &versions, None)).unwrap();
         for arguments in [&["0"][..], &["1"], &["2"], &["3"], &["0", "fault"], &["4", "fault"]] {
             let plain = run(&path)
                 .args(arguments)

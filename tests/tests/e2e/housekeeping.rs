@@ -5,11 +5,11 @@
 use std::fs;
 use std::path::Path;
 
-use mneme_core::exit;
 use mneme_e2e::apps::app;
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::installation::program;
 use mneme_e2e::recording::{Recording, TestInstance, load_kernels, record_into};
+use mneme_system::exit;
 
 fn mneme(command: &str) -> Run {
     run(program("mneme")).arg(command)

@@ -12,12 +12,12 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use mneme_core::exit;
-use mneme_core::recording::check::check;
 use mneme_e2e::apps::{app, executable};
 use mneme_e2e::injection::{InjectedFault, Traced, trace};
 use mneme_e2e::installation::{Cudart, TestDevice, library, program};
 use mneme_e2e::recording::{Recording, TestInstance, copy_of, load_kernels};
+use mneme_recording::integrity::check;
+use mneme_system::exit;
 use serde_json::{Value, json};
 
 use crate::applying::Tuned;

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use mneme_core::exit;
 use mneme_e2e::apps::{app, executable};
 use mneme_e2e::command::{ProgramOutput, run};
 use mneme_e2e::installation::{Cudart, TestDevice, checkout, have_compiler, program, target_folder};
+use mneme_system::exit;
 
 const PROGRAMS: [&str; 6] = ["mneme", "mneme-replay", "mneme-bisect", "mneme-build-19", "mneme-tune", "mneme-cc"];
 

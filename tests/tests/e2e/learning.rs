@@ -3,11 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use mneme_core::exit;
 use mneme_e2e::apps::{app, executable};
 use mneme_e2e::command::{ProgramOutput, Run, run};
 use mneme_e2e::installation::{Cudart, TestDevice, program};
 use mneme_e2e::recording::unrecorded;
+use mneme_system::exit;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

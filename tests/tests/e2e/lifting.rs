@@ -4,15 +4,15 @@
 
 use std::path::{Path, PathBuf};
 
-use mneme_core::exit;
-use mneme_core::hash::checksum;
-use mneme_core::recording::CodeKind;
-use mneme_core::recording::database::{CodeFile, KernelRecord};
 use mneme_e2e::apps::{app, executable, sources};
 use mneme_e2e::command::run;
 use mneme_e2e::installation::{Cudart, TestDevice, program};
 use mneme_e2e::platform::nvcc;
 use mneme_e2e::recording::{Recording, TestInstance};
+use mneme_model::hash::checksum;
+use mneme_recording::CodeKind;
+use mneme_recording::database::{CodeFile, KernelRecord};
+use mneme_system::exit;
 use serde_json::{Value, json};
 
 use crate::applying::Tuned;

@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use mneme_core::exit;
-use mneme_core::hash::ChunkId;
-use mneme_core::recording::Moments;
 use mneme_e2e::apps::app;
 use mneme_e2e::command::{ProgramOutput, run};
 use mneme_e2e::hip;
 use mneme_e2e::installation::{TestDevice, program};
 use mneme_e2e::recording::{Recording, TestInstance, load_kernels};
+use mneme_model::hash::ChunkId;
+use mneme_recording::Moments;
+use mneme_system::exit;
 
 fn minimize(recording: &Recording, to: &Path) -> ProgramOutput {
     let minimize = run(program("mneme")).arg("minimize").arg(recording.folder()).arg(to);

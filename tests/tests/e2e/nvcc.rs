@@ -5,14 +5,14 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use mneme_core::exit;
-use mneme_core::recording::CodeKind;
 use mneme_e2e::apps::{APPS, App, app, sources};
 use mneme_e2e::command::run;
 use mneme_e2e::installation::TestDevice;
 use mneme_e2e::recording::{
     Recording, TestInstance, check_everything, load_kernels, record_executable_into, replay_everything,
 };
+use mneme_recording::CodeKind;
+use mneme_system::exit;
 use serde_json::json;
 
 use crate::applying::Tuned;

@@ -5,13 +5,13 @@
 use std::fs;
 use std::path::Path;
 
-use mneme_core::exit;
-use mneme_core::recording::code::ORIGINAL;
-use mneme_core::recording::database::KernelRecord;
 use mneme_e2e::apps::app;
 use mneme_e2e::command::{ProgramOutput, run};
 use mneme_e2e::installation::{TestDevice, program};
 use mneme_e2e::recording::{Recording, TestInstance};
+use mneme_recording::code::ORIGINAL;
+use mneme_recording::database::KernelRecord;
+use mneme_system::exit;
 use serde_json::Value;
 
 /// What every instance names as its application's code, and the instances.

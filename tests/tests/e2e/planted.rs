@@ -6,13 +6,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use mneme_core::observation::Finding;
 use mneme_e2e::command::{ProgramOutput, run};
 use mneme_e2e::failing::{self, Blame, Failure};
 use mneme_e2e::installation::{Cudart, TestDevice, have_compiler, program as program_file};
 use mneme_e2e::planting::{FAULTY_GRID, KINDS, Planted, program};
 use mneme_e2e::platform::{compile_flags, link_flags, recordable_clang, sources};
 use mneme_e2e::recording::{Recording, TestInstance};
+use mneme_model::observation::Finding;
 
 use crate::nvcc;
 

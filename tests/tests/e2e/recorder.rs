@@ -6,11 +6,11 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use mneme_core::exit;
 use mneme_e2e::apps::{app, executable};
 use mneme_e2e::command::run;
 use mneme_e2e::installation::{Cudart, TestDevice, have_compiler, library, program};
 use mneme_e2e::recording::{Recording, TestInstance, load_kernels, record_into, unrecorded};
+use mneme_system::exit;
 
 #[test]
 fn a_bare_preload_records() {
@@ -93,7 +93,7 @@ fn a_program_that_closes_all_descriptors_keeps_its_files() {
     let kernels = load_kernels(&recording);
     // A file that is being written may be among those that the program closes, which ends the recording by name.
     let is_whole = recorded.status == 0 && kernels.first().is_some_and(|(_, kernel)| kernel.instances.len() == 4);
-    assert!(is_whole || recorded.status == mneme_core::exit::NOT_RECORDED, "{recorded}");
+    assert!(is_whole || recorded.status == mneme_system::exit::NOT_RECORDED, "{recorded}");
     for (database, kernel) in &kernels {
         kernel.instances.keys().for_each(|id| drop(TestInstance::new(database, id).verify("default<O3>", &[])));
     }

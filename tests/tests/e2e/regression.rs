@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use mneme_core::exit;
 use mneme_e2e::apps::app;
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::installation::{TestDevice, program};
 use mneme_e2e::recording::Recording;
+use mneme_system::exit;
 use serde_json::{Value, json};
 
 /// `mneme test` of a recording; times on a busy machine differ by more than any kernel's.

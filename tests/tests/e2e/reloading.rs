@@ -4,11 +4,11 @@
 
 use std::path::{Path, PathBuf};
 
-use mneme_core::recording::database::KernelRecord;
 use mneme_e2e::apps::{compile_flags, link_flags, plain_clang, recordable_clang, sources};
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::installation::{Cudart, TestDevice, have_compiler, library};
 use mneme_e2e::recording::{Recording, TestInstance, record_executable_into};
+use mneme_recording::database::KernelRecord;
 use serde_json::json;
 use tempfile::TempDir;
 

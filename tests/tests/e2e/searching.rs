@@ -210,7 +210,7 @@ fn the_best_of_a_session_is_polished_by_another() {
     fs::write(&space, "[parameters]\ncodegen_opt = [0, 1]\n").unwrap();
     let elsewhere =
         tune(&instance, &space, &work.path().join("third")).args(options).args(["--sampler", "greedy", "--start-from"]);
-    elsewhere.arg(first.join("best.json")).exit_with(mneme_core::exit::BAD_USAGE).complains("--start-from");
+    elsewhere.arg(first.join("best.json")).exit_with(mneme_system::exit::BAD_USAGE).complains("--start-from");
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn energy_is_refused_where_nobody_counts_it() {
     fs::write(&space, "parameters:\n  block.x: [32, 64]\n").unwrap();
     let outcome = tune(&recording.single(), &space, &results)
         .args(["--objective", "time", "energy_j"])
-        .exit_with(mneme_core::exit::BAD_USAGE);
+        .exit_with(mneme_system::exit::BAD_USAGE);
     outcome.complains("the objective 'energy_j' needs the energy of a launch, which could not be measured");
     assert!(read(&results, "baseline.json")["result"].get("energy_j").is_none());
 }
@@ -236,6 +236,6 @@ fn a_space_file_that_is_wrong_is_told_before_anything_runs() {
     let space = work.path().join("space.yaml");
     fs::write(&space, "parameters:\n  block.x: [32, 64]\nderived:\n  grid.x: ceil(n / block.x)\n").unwrap();
     let outcome =
-        tune(&recording.single(), &space, &work.path().join("results")).exit_with(mneme_core::exit::BAD_USAGE);
+        tune(&recording.single(), &space, &work.path().join("results")).exit_with(mneme_system::exit::BAD_USAGE);
     outcome.complains("space.yaml, line 4: derived.grid.x: 'ceil(n / block.x)' has the unknown name 'n'");
 }

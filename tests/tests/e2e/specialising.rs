@@ -6,12 +6,12 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mneme_core::exit;
 use mneme_e2e::apps::{app, compile_flags, executable, link_flags, recordable_clang, sources};
 use mneme_e2e::command::{ProgramOutput, Run, run};
 use mneme_e2e::installation::{Cudart, TestDevice, have_compiler, program};
 use mneme_e2e::platform::llvm;
 use mneme_e2e::recording::{Recording, TestInstance, unrecorded};
+use mneme_system::exit;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

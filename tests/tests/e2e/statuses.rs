@@ -2,12 +2,12 @@
 //!
 //! They are in docs/reference/exit-status.md.
 
-use mneme_core::exit;
 use mneme_e2e::apps::app;
 use mneme_e2e::command::run;
 use mneme_e2e::damage::{damaged_copy, set_argument};
 use mneme_e2e::installation::{TestDevice, program};
 use mneme_e2e::recording::{Recording, TestInstance};
+use mneme_system::exit;
 
 #[test]
 fn an_unknown_pass_is_a_failed_build_in_llvms_words() {

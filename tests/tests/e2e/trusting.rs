@@ -4,12 +4,12 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
-use mneme_core::exit;
-use mneme_core::recording::database::KernelRecord;
 use mneme_e2e::apps::{app, executable};
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::installation::{Cudart, TestDevice, program};
 use mneme_e2e::recording::{Recording, TestInstance, copy_of};
+use mneme_recording::database::KernelRecord;
+use mneme_system::exit;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

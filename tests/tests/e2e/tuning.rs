@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use mneme_core::exit;
 use mneme_e2e::apps::app;
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::installation::{TestDevice, program};
 use mneme_e2e::recording::{Recording, TestInstance, record_into};
+use mneme_system::exit;
 use serde_json::Value;
 
 fn tune(tuner: Run, instance: &TestInstance, results: &Path) -> Run {

@@ -5,9 +5,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use mneme_core::exit;
-use mneme_core::recording::database::{InstanceDetails, KernelDetails, KernelRecord};
-use mneme_core::recording::upstream::layout::{FileLayout, SnapshotKind};
 use mneme_e2e::apps::app;
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::damage::state_paths;
@@ -16,6 +13,9 @@ use mneme_e2e::installation::program;
 use mneme_e2e::recording::{
     PIPELINES, Recording, TestInstance, copy_of, load_kernels, record_executable_into, record_into,
 };
+use mneme_recording::database::{InstanceDetails, KernelDetails, KernelRecord};
+use mneme_recording::upstream::layout::{FileLayout, SnapshotKind};
+use mneme_system::exit;
 
 const FLOATS: [&str; 4] = ["--rtol", "1e-5", "--atol", "1e-6"];
 
@@ -181,7 +181,7 @@ fn a_recording_of_an_amd_gpu_is_read_and_replayed() {
             let stripped = KernelRecord::load(&database).unwrap();
             assert_eq!((stripped.ours.ir_arch.as_str(), stripped.ours.device_arch.as_str()), ("", ""));
             let bitcode = fs::read(target.path().join(&stripped.modules[0])).unwrap();
-            assert_eq!(mneme_core::image::bitcode::triple(&bitcode).as_deref(), Some("amdgcn-amd-amdhsa"));
+            assert_eq!(mneme_image::bitcode::triple(&bitcode).as_deref(), Some("amdgcn-amd-amdhsa"));
             for id in kernel.instances.keys() {
                 let instance = TestInstance::new(&database, id);
                 for passes in PIPELINES {

@@ -5,13 +5,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use mneme_core::exit;
-use mneme_core::hash::ChunkId;
-use mneme_core::recording::manifest::MemoryState;
-use mneme_core::recording::store;
 use mneme_e2e::apps::app;
 use mneme_e2e::damage::{damaged_copy, flip_middle_byte, set_argument, state_paths};
 use mneme_e2e::recording::Recording;
+use mneme_model::hash::ChunkId;
+use mneme_recording::manifest::MemoryState;
+use mneme_recording::store;
+use mneme_system::exit;
 
 fn packs(folder: &Path) -> Vec<PathBuf> {
     let packs: Vec<_> = fs::read_dir(folder.join(store::FOLDER)).unwrap().map(|entry| entry.unwrap().path()).collect();

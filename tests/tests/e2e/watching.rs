@@ -2,12 +2,12 @@
 //!
 //! They look at what the two choose, say and end with.
 
-use mneme_core::exit;
-use mneme_core::recording::rules::Rules;
 use mneme_e2e::apps::{app, executable};
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::installation::{Cudart, TestDevice, program};
 use mneme_e2e::recording::{Recording, load_kernels, record_into, unrecorded};
+use mneme_recording::rules::Rules;
+use mneme_system::exit;
 
 fn mneme(arguments: &[&str]) -> Run {
     run(program("mneme")).args(arguments).env("MNEME_DEVICE", TestDevice::under_test().name())

@@ -5,13 +5,13 @@
 
 use std::path::{Path, PathBuf};
 
-use mneme_core::exit;
-use mneme_core::recording::CodeKind;
-use mneme_core::recording::database::KernelRecord;
 use mneme_e2e::apps::sources;
 use mneme_e2e::command::{ProgramOutput, Run, run};
 use mneme_e2e::installation::{TestDevice, checkout, program};
 use mneme_e2e::recording::load_kernels;
+use mneme_recording::CodeKind;
+use mneme_recording::database::KernelRecord;
+use mneme_system::exit;
 
 /// Whether a test can run; says why not.
 fn have_gpu(test: &str) -> bool {

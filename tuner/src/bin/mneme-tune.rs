@@ -3,8 +3,8 @@
 use std::process::exit;
 
 use clap::{CommandFactory, Parser};
-use mneme_core::files::trust;
-use mneme_core::install;
+use mneme_system::files::trust;
+use mneme_system::install;
 use mneme_tuner::options::{self, Options};
 use mneme_tuner::report::command::{self, ReportOptions};
 use mneme_tuner::report::compare::{self, CompareOptions};
@@ -30,14 +30,14 @@ enum Command {
 }
 
 fn main() {
-    mneme_core::console::size_limit_as_error();
+    mneme_system::console::size_limit_as_error();
     mneme_manual::write_if_requested(CommandLine::command);
-    let arguments = mneme_core::arguments::normalise(std::env::args_os(), &ONE_DASH);
+    let arguments = mneme_system::arguments::normalise(std::env::args_os(), &ONE_DASH);
     let CommandLine { command, options } =
         CommandLine::try_parse_from(arguments).unwrap_or_else(|error| exit(options::refuse(&error)));
     if let Err(wrong) = trust::add(&options.trust).and_then(|()| install::check_home()) {
-        mneme_core::remark!("mneme-tune: {wrong}");
-        exit(mneme_core::exit::BAD_USAGE);
+        mneme_system::remark!("mneme-tune: {wrong}");
+        exit(mneme_system::exit::BAD_USAGE);
     }
     match command {
         Some(Command::Report(options)) => exit(command::run(&options)),
@@ -45,7 +45,7 @@ fn main() {
         None => {}
     }
     exit(tune::run(options).unwrap_or_else(|error| {
-        mneme_core::remark!("mneme-tune: {error}");
+        mneme_system::remark!("mneme-tune: {error}");
         error.exit_status()
     }));
 }

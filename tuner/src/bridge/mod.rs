@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::rc::Rc;
 
-use mneme_core::files::{private, trust};
-use mneme_core::install;
+use mneme_system::files::{private, trust};
+use mneme_system::install;
 use serde_json::Value;
 
 pub use self::space::PythonSpace;

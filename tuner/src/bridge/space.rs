@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use mneme_core::configuration::Configuration;
-use mneme_core::files::trust;
+use mneme_model::configuration::Configuration;
+use mneme_system::files::trust;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 

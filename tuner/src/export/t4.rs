@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use mneme_core::result::ReplayStatus;
+use mneme_model::result::ReplayStatus;
 use serde_json::{Map, Value, json};
 
 use super::ExportError;

@@ -1,6 +1,6 @@
 //! Checks that options fit together, and that their values make sense.
 
-use mneme_core::recording::USUAL;
+use mneme_recording::USUAL;
 
 use super::choices::TIMERS;
 use super::{Options, Range};
@@ -205,7 +205,7 @@ mod tests {
 
     fn problem(arguments: &[&str]) -> String {
         let all = ["mneme-tune", "-rdb", "a.json"].iter().chain(arguments).map(Into::into);
-        let all = mneme_core::arguments::normalise(all, &["rdb"]);
+        let all = mneme_system::arguments::normalise(all, &["rdb"]);
         match Options::try_parse_from(all) {
             Ok(options) => options.check().err().map_or_else(String::new, |error| error.to_string()),
             Err(error) => crate::options::sentence(&error),

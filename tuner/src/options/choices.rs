@@ -197,7 +197,7 @@ pub fn device(text: &str) -> Result<String, String> {
     if text.split(',').all(is_device) && (of_cpu == 0 || of_cpu == text.split(',').count()) {
         Ok(text.into())
     } else {
-        Err(format!("use cpu, cuda, hip or the numbers of GPUs, such as 0,1{}", mneme_core::device::kind_hint(text)))
+        Err(format!("use cpu, cuda, hip or the numbers of GPUs, such as 0,1{}", mneme_model::device::kind_hint(text)))
     }
 }
 

@@ -389,8 +389,8 @@ pub fn refuse(error: &clap::Error) -> i32 {
         let _ = error.print();
         return 0;
     }
-    mneme_core::remark!("mneme-tune: {}", sentence(error));
-    mneme_core::exit::BAD_USAGE
+    mneme_system::remark!("mneme-tune: {}", sentence(error));
+    mneme_system::exit::BAD_USAGE
 }
 
 /// An error in a command line as one sentence: clap's own words, without the usage that follows them.

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
-use mneme_core::configuration::DEFAULT_CODEGEN_METHOD;
-use mneme_core::files::trust;
+use mneme_model::configuration::DEFAULT_CODEGEN_METHOD;
+use mneme_system::files::trust;
 
 use super::choices::AUTO;
 use super::settings::{

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use mneme_core::units;
+use mneme_model::units;
 
 /// A rectangle of the drawing, in SVG units.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use mneme_core::exit;
+use mneme_system::exit;
 
 use crate::archive::Archive;
 use crate::export;
@@ -46,7 +46,7 @@ pub fn run(options: &ReportOptions) -> i32 {
     match write(options) {
         Ok(()) => 0,
         Err((status, sentence)) => {
-            mneme_core::remark!("mneme-tune: {sentence}");
+            mneme_system::remark!("mneme-tune: {sentence}");
             status
         }
     }
@@ -58,23 +58,23 @@ fn write(options: &ReportOptions) -> Result<(), (i32, String)> {
     let path = super::write_archive(&archive, options.output.as_deref()).map_err(|error| unwritable(&error))?;
     if archive.torn > 0 {
         let lines = if archive.torn == 1 { "1 line".into() } else { format!("{} lines", archive.torn) };
-        mneme_core::remark!("mneme-tune: {lines} of trials.jsonl could not be read and are not in the report");
+        mneme_system::remark!("mneme-tune: {lines} of trials.jsonl could not be read and are not in the report");
     }
-    mneme_core::remark!("The report is in {}", path.display());
+    mneme_system::remark!("The report is in {}", path.display());
     if let Some(path) = &options.csv {
         export::table::write(&archive, path).map_err(|error| unwritable(&error))?;
-        mneme_core::remark!("The trials are in {}", path.display());
+        mneme_system::remark!("The trials are in {}", path.display());
     }
     if let Some(path) = &options.t4 {
         export::t4::write(&archive, path).map_err(|error| unwritable(&error))?;
-        mneme_core::remark!("The T4 file is in {}", path.display());
+        mneme_system::remark!("The T4 file is in {}", path.display());
     }
     if let Some(path) = &options.optuna_journal {
         let name =
             options.results.file_name().map_or_else(|| "mneme".into(), |name| name.to_string_lossy().into_owned());
         export::optuna::write(&archive, options.study_name.as_ref().unwrap_or(&name), path)
             .map_err(|error| unwritable(&error))?;
-        mneme_core::remark!("The study is in {}", path.display());
+        mneme_system::remark!("The study is in {}", path.display());
     }
     Ok(())
 }

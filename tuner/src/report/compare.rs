@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use maud::{Markup, html};
-use mneme_core::console;
-use mneme_core::text::ratio;
+use mneme_model::text::ratio;
+use mneme_system::console;
 use serde_json::Value;
 
 use super::{chart, document, headline, history};
@@ -32,7 +32,7 @@ pub struct CompareOptions {
 /// Runs the command, and returns the exit status.
 pub fn run(options: &CompareOptions) -> i32 {
     let told = |(status, sentence): (i32, String)| {
-        mneme_core::remark!("mneme-tune: {sentence}");
+        mneme_system::remark!("mneme-tune: {sentence}");
         status
     };
     compare(options).map_or_else(told, |()| 0)
@@ -41,14 +41,14 @@ pub fn run(options: &CompareOptions) -> i32 {
 fn compare(options: &CompareOptions) -> Result<(), (i32, String)> {
     let read = |folder: &PathBuf| Archive::read(folder).map_err(|error| (error.exit_status(), error.to_string()));
     let sessions = [read(&options.one)?, read(&options.other)?];
-    let unwritable = |error: std::io::Error| (mneme_core::exit::INTERNAL, error.to_string());
+    let unwritable = |error: std::io::Error| (mneme_system::exit::INTERNAL, error.to_string());
     console::write(&text(&rows(&sessions))).map_err(unwritable)?;
     if let Some(doubt) = doubt(&sessions) {
-        mneme_core::remark!("mneme-tune: {doubt}");
+        mneme_system::remark!("mneme-tune: {doubt}");
     }
     if let Some(path) = &options.output {
         results::replace(path, page(&sessions).as_bytes()).map_err(unwritable)?;
-        mneme_core::remark!("The page is in {}", path.display());
+        mneme_system::remark!("The page is in {}", path.display());
     }
     Ok(())
 }

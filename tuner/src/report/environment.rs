@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use maud::{Markup, html};
+use mneme_model::text::shorten;
 
 use crate::archive::{Archive, flat, plain};
-use mneme_core::text::shorten;
 
 /// Limit on the values listed for one property.
 const VALUES: usize = 6;

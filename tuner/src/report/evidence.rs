@@ -1,11 +1,11 @@
 //! The evidence of the session's verdicts: how much a match with the recording shows.
 
 use maud::{Markup, html};
+use mneme_model::units;
 use serde_json::Value;
 
 use super::environment::table;
 use crate::archive::{Archive, plain};
-use mneme_core::units;
 
 pub fn evidence(archive: &Archive) -> Markup {
     let facts = facts(&archive.baseline["result"]["evidence"], &archive.summary["fresh_inputs"]);

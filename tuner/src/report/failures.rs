@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
-use mneme_core::result::ReplayStatus;
+use mneme_model::result::ReplayStatus;
+use mneme_model::text::shorten;
 
 use crate::archive::{Archive, ArchivedTrial};
-use mneme_core::text::shorten;
 
 /// Limit on the reasons listed for a class.
 const REASONS: usize = 8;

@@ -1,9 +1,9 @@
 //! The head of a report: the kernel, the winner if there is one, and how to run it.
 
 use maud::{Markup, html};
-use mneme_core::configuration::Configuration;
-use mneme_core::result::Environment;
-use mneme_core::text::ratio;
+use mneme_model::configuration::Configuration;
+use mneme_model::result::Environment;
+use mneme_model::text::ratio;
 use serde_json::Value;
 
 use super::chart;

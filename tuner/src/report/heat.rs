@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
+use mneme_model::text::shorten;
 
 use super::chart::{self, coordinate};
 use super::columns::Column;
 use super::parallel::GROUPS;
 use crate::archive::Archive;
-use mneme_core::text::shorten;
 
 /// Limit on rows and columns.
 const MOST: usize = 64;

@@ -139,7 +139,7 @@ fn importance_section(importance: &[Importance]) -> Markup {
                     @for (row, it) in importance.iter().enumerate() {
                         @let middle = ROW * (row as f64 + 0.5);
                         text class="tick" x=(LEFT - 8.0) y=(middle) text-anchor="end" dominant-baseline="middle" {
-                            (mneme_core::text::shorten(&it.parameter, 28))
+                            (mneme_model::text::shorten(&it.parameter, 28))
                         }
                         rect class="bar" x=(LEFT) y=(middle - 8.0)
                             width=(chart::coordinate(FULL * it.share.clamp(0.0, 1.0))) height="16" {}

@@ -5,11 +5,11 @@
 use std::fmt::Write;
 
 use maud::{Markup, html};
+use mneme_model::text::shorten;
 
 use super::chart::{self, Frame, coordinate};
 use super::columns::Column;
 use crate::archive::{Archive, ArchivedTrial};
-use mneme_core::text::shorten;
 
 const WIDTH: f64 = 960.0;
 const HEIGHT: f64 = 380.0;

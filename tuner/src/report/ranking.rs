@@ -1,13 +1,13 @@
 //! The fastest trials, with the device's information on their code.
 
 use maud::{Markup, html};
-use mneme_core::units;
+use mneme_model::text::shorten;
+use mneme_model::units;
 use serde_json::Value;
 
 use super::chart;
 use super::columns::Column;
 use crate::archive::{Archive, ArchivedTrial, plain};
-use mneme_core::text::shorten;
 
 /// Rows of the table.
 const ROWS: usize = 50;

@@ -13,11 +13,10 @@ use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use mneme_system::console::is_full;
+use mneme_system::files::{FileAccess, private, trust};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-
-use mneme_core::console::is_full;
-use mneme_core::files::{FileAccess, private, trust};
 
 pub use self::proteus::{merged, proteus_tuned_kernels};
 pub use self::trial::{Baseline, InstanceTrial, References, SessionSummary, Trial};
@@ -77,7 +76,7 @@ impl Results {
         }
         let aside = free_name(folder);
         std::fs::rename(folder, &aside).map_err(|source| ResultsError::Taken { folder: folder.into(), source })?;
-        mneme_core::remark!("mneme-tune: moved the results of the earlier session to {}", aside.display());
+        mneme_system::remark!("mneme-tune: moved the results of the earlier session to {}", aside.display());
         let (results, known) = Self::enter(folder)?;
         Ok((Self { aside: Some(aside), ..results }, known))
     }
@@ -128,7 +127,7 @@ impl Results {
         std::fs::remove_dir_all(&folder)
             .and_then(|()| std::fs::rename(&aside, &folder))
             .map_err(|source| ResultsError::Io { path: folder.clone(), source })?;
-        mneme_core::remark!("mneme-tune: moved the earlier results back to {}", folder.display());
+        mneme_system::remark!("mneme-tune: moved the earlier results back to {}", folder.display());
         Ok(())
     }
 
@@ -228,7 +227,7 @@ pub fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
         // Pipes and devices such as /dev/stdout cannot be replaced.
         return private::write(path, bytes);
     }
-    mneme_core::files::replace(path, bytes, FileAccess::Private)
+    mneme_system::files::replace(path, bytes, FileAccess::Private)
 }
 
 /// Removes a file, if it exists.
@@ -289,16 +288,16 @@ pub fn default_folder() -> PathBuf {
     let date = format!("{:04}{:02}{:02}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday);
     let time = format!("{:02}{:02}{:02}", parts.tm_hour, parts.tm_min, parts.tm_sec);
     // Sessions in containers that share the folder may begin in the same second.
-    let random = mneme_core::random::number().unwrap_or_else(|_| u64::from(std::process::id()));
+    let random = mneme_system::random::number().unwrap_or_else(|_| u64::from(std::process::id()));
     Path::new("mneme-tune-results").join(format!("{date}-{time}-{:08x}", random as u32))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::configuration::Configuration;
-    use mneme_core::launch::Dim3;
-    use mneme_core::result::ReplayResult;
+    use mneme_model::configuration::Configuration;
+    use mneme_model::launch::Dim3;
+    use mneme_model::result::ReplayResult;
 
     fn trial(trial: u64) -> Trial {
         let config = Configuration {

@@ -1,6 +1,6 @@
 //! The best configuration in Proteus's format.
 
-use mneme_core::configuration::Configuration;
+use mneme_model::configuration::Configuration;
 use serde_json::{Map, Value, json};
 
 /// The file for Proteus in the results folder.
@@ -42,7 +42,7 @@ pub fn merged(files: impl IntoIterator<Item = Value>) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_core::launch::Dim3;
+    use mneme_model::launch::Dim3;
 
     #[test]
     fn proteus_gets_its_keys() {

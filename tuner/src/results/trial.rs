@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use mneme_core::configuration::Configuration;
-use mneme_core::result::{FreshInputs, ReplayResult, ReplayStatus};
+use mneme_model::configuration::Configuration;
+use mneme_model::result::{FreshInputs, ReplayResult, ReplayStatus};
 use serde::{Deserialize, Serialize};
 
 use crate::confirm::Confirmation;

@@ -35,7 +35,7 @@ pub use tpe::Tpe;
 
 use std::collections::HashSet;
 
-use mneme_core::result::ReplayStatus;
+use mneme_model::result::ReplayStatus;
 
 use crate::space::{Point, SearchSpace};
 

@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use mneme_core::configuration::Configuration;
-use mneme_core::launch::Dim3;
-use mneme_core::result::ReplayStatus;
+use mneme_model::configuration::Configuration;
+use mneme_model::launch::Dim3;
+use mneme_model::result::ReplayStatus;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! The announcement at the end of a session: the best, how to use it, and the exit status.
 
-use mneme_core::exit;
-use mneme_core::text::ratio;
+use mneme_model::text::ratio;
+use mneme_system::exit;
 
 use super::standings::Best;
 use super::{Session, Stop};
@@ -18,7 +18,7 @@ impl Session {
         self.progress.say(&format!("Total tuning time: {:.2}s", summary.elapsed_s));
         let quiet = self.progress.is_quiet();
         if !quiet {
-            mneme_core::remark!("Results are in {}", self.records.results.folder().display());
+            mneme_system::remark!("Results are in {}", self.records.results.folder().display());
         }
         if self.is_baseline_only() {
             return 0;
@@ -30,11 +30,11 @@ impl Session {
         }
         if let Some(reason) = &self.standings.untried {
             let (untried, all) = (summary.num_internal_error, summary.num_trials_completed);
-            mneme_core::remark!("mneme-tune: {untried} of {all} configurations could not be tried: {reason}");
+            mneme_system::remark!("mneme-tune: {untried} of {all} configurations could not be tried: {reason}");
         }
         for finalist in summary.confirmation.iter().flat_map(|confirmation| &confirmation.finalists) {
             if let Some(FirstRunGap { ratio: slower, baseline }) = finalist.first_run_gap {
-                mneme_core::remark!(
+                mneme_system::remark!(
                     "mneme-tune: trial {}: the first run after loading the code takes {}x as long as later runs (baseline: {}x); \
                      code that reuses results of earlier launches behaves like this, so your application may gain less than measured",
                     finalist.trial,
@@ -45,35 +45,39 @@ impl Session {
         }
         let left = self.numbers.untried();
         if left > 0 {
-            mneme_core::remark!(
+            mneme_system::remark!(
                 "mneme-tune: {left} configurations could not be tried before and were not tried now; the counts leave them out"
             );
         }
         if summary.num_without_objective > 0 {
-            mneme_core::remark!(
+            mneme_system::remark!(
                 "mneme-tune: {} of {} verified configurations cannot win, because an objective has no value for them; see logs/tune.log",
                 summary.num_without_objective,
                 summary.num_verified
             );
         }
         if !quiet {
-            mneme_core::remark!("{} of {} configurations verified", summary.num_verified, summary.num_trials_completed);
+            mneme_system::remark!(
+                "{} of {} configurations verified",
+                summary.num_verified,
+                summary.num_trials_completed
+            );
             if let Some(sentence) = summary.references.as_ref().and_then(References::sentence) {
-                mneme_core::remark!("{sentence}");
+                mneme_system::remark!("{sentence}");
             }
             if summary.num_runs_saved > 0 {
                 let (saved, all) = (summary.num_runs_saved, summary.num_runs + summary.num_runs_saved);
-                mneme_core::remark!("Skipped {saved} of {all} runs: those candidates were already clearly slower.");
+                mneme_system::remark!("Skipped {saved} of {all} runs: those candidates were already clearly slower.");
             }
             if summary.num_other_grid > 0 && self.may_keep_grid() {
-                mneme_core::remark!(
+                mneme_system::remark!(
                     "{} candidates failed verification with a grid that differs from the recorded one, because the grid follows the block; \
                      if the kernel relies on its grid, pass --keep-grid",
                     summary.num_other_grid
                 );
             }
             if let Some(advice) = self.standings.rounding.advice() {
-                mneme_core::remark!("{advice}");
+                mneme_system::remark!("{advice}");
             }
         }
         if self.standings.is_untold(best) {
@@ -101,12 +105,12 @@ impl Session {
         self.progress.say(&format!("BEST: {label} {name}={metric} speedup={} {evidence}", ratio(speedup)));
         let is_faster = confirmed.is_some() || metric < self.standings.baseline_metric;
         if !summary.verdict.is_empty() {
-            mneme_core::remark!("mneme-tune: {}", summary.verdict);
+            mneme_system::remark!("mneme-tune: {}", summary.verdict);
         } else if !is_faster {
-            mneme_core::remark!("mneme-tune: no configuration was faster than the baseline");
+            mneme_system::remark!("mneme-tune: no configuration was faster than the baseline");
         }
         for edge in &summary.edges {
-            mneme_core::remark!(
+            mneme_system::remark!(
                 "mneme-tune: the best lies on an edge of the space, so a better one may lie outside: {edge}"
             );
         }
@@ -122,14 +126,14 @@ impl Session {
         let (name, metric) = (self.criteria.metric.name(), self.standings.baseline_metric);
         self.progress.say(&format!("BEST: {said} {name}={metric} speedup=1"));
         if !self.standings.summary.verdict.is_empty() {
-            mneme_core::remark!("mneme-tune: {}", self.standings.summary.verdict);
+            mneme_system::remark!("mneme-tune: {}", self.standings.summary.verdict);
         }
     }
 
     fn report_nothing(&self) {
         let summary = &self.standings.summary;
         if !summary.verdict.is_empty() {
-            mneme_core::remark!("mneme-tune: {}", summary.verdict);
+            mneme_system::remark!("mneme-tune: {}", summary.verdict);
             return;
         }
         self.progress.say("No configuration verified.");
@@ -139,12 +143,12 @@ impl Session {
         if summary.num_rejected > 0 {
             let reason = self.proposals.search.last_rejection();
             let reason = reason.map_or(String::new(), |it| format!(", the last one because {it}"));
-            mneme_core::remark!(
+            mneme_system::remark!(
                 "mneme-tune: no point was replayed, because the space rejected all {}{reason}",
                 summary.num_rejected
             );
         } else if self.stop == Stop::Complete {
-            mneme_core::remark!(
+            mneme_system::remark!(
                 "mneme-tune: no point was replayed, because no point satisfies the space's constraints"
             );
         }
@@ -153,9 +157,12 @@ impl Session {
     /// Prints how to use the best: with `mneme apply`, in the source, and with Proteus.
     fn report_usage(&self, best: &Trial) {
         let folder = self.records.results.folder();
-        mneme_core::remark!("To run your application with it, without a rebuild:\n  {}", winner::apply_command(folder));
+        mneme_system::remark!(
+            "To run your application with it, without a rebuild:\n  {}",
+            winner::apply_command(folder)
+        );
         if let Some(source) = winner::source(&self.proposals.space().baseline(), &best.config) {
-            mneme_core::remark!("To change the launch in its source:\n  {source}");
+            mneme_system::remark!("To change the launch in its source:\n  {source}");
         }
         self.report_proteus(best);
     }
@@ -167,9 +174,9 @@ impl Session {
             ProteusOutput::File(path) => path.clone(),
         };
         let usage = winner::proteus_usage(&file, Some(&self.proposals.space().baseline()), &best.config);
-        mneme_core::remark!("If your application is built with Proteus:\n  {}", usage.command);
+        mneme_system::remark!("If your application is built with Proteus:\n  {}", usage.command);
         if let Some(remark) = usage.remark {
-            mneme_core::remark!("{remark}.");
+            mneme_system::remark!("{remark}.");
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use mneme_core::launch::Dim3;
-use mneme_core::result::ReplayStatus;
+use mneme_model::launch::Dim3;
+use mneme_model::result::ReplayStatus;
 
 /// Refused launches after which a block shape is banned. A single refusal may be due to code that needs too many
 /// registers.

@@ -1,7 +1,7 @@
 //! The baseline, with which candidates are compared.
 
-use mneme_core::configuration::Configuration;
-use mneme_core::result::{Environment, ReplayResult, ReplayStatus};
+use mneme_model::configuration::Configuration;
+use mneme_model::result::{Environment, ReplayResult, ReplayStatus};
 
 use super::criteria::{baseline_results, spokesman};
 use super::resume::has_evidence;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use mneme_model::result::ReplayStatus;
+
 use super::proof::Proof;
 use super::standings::Best;
 use super::{Session, SessionError};
-use mneme_core::result::ReplayStatus;
-
 use crate::evaluator::Evaluator;
 use crate::failure;
 use crate::results::Trial;

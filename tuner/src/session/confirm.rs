@@ -4,8 +4,8 @@
 
 use std::time::Instant;
 
-use mneme_core::configuration::Configuration;
-use mneme_core::result::{ReplayResult, ReplayStatus};
+use mneme_model::configuration::Configuration;
+use mneme_model::result::{ReplayResult, ReplayStatus};
 
 use super::criteria::spokesman;
 use super::first_runs::FirstRuns;

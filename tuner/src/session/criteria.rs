@@ -1,7 +1,7 @@
 //! Computes a candidate's metric and objectives, over all instances that are tuned for.
 
-use mneme_core::configuration::Configuration;
-use mneme_core::result::ReplayResult;
+use mneme_model::configuration::Configuration;
+use mneme_model::result::ReplayResult;
 
 use super::TunedInstance;
 use crate::metric::Metric;

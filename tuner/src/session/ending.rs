@@ -2,14 +2,12 @@
 
 use std::path::Path;
 
+use mneme_system::exit;
 use serde_json::{Value, json};
-
-use mneme_core::exit;
 
 use super::standings::{Best, Standings};
 use super::{Finished, SUMMARY, Session, SessionError, Stop};
-use crate::results::proteus;
-use crate::results::{TRIALS, proteus_tuned_kernels};
+use crate::results::{TRIALS, proteus, proteus_tuned_kernels};
 use crate::winner;
 use crate::{kept, report};
 
@@ -39,7 +37,7 @@ impl Session {
         self.give_way_to_better()?;
         let mut status = self.announce(&best);
         if let Some(error) = self.records.unwritten() {
-            mneme_core::remark!("mneme-tune: {error}");
+            mneme_system::remark!("mneme-tune: {error}");
             status = exit::INTERNAL;
         }
         self.progress.complete().map_err(SessionError::Output)?;
@@ -52,7 +50,7 @@ impl Session {
         let results = &mut self.records.results;
         let Some(aside) = results.aside().map(Path::to_owned) else { return Ok(()) };
         let Some(kept) = kept::keep_better(results.folder(), &aside)? else { return Ok(()) };
-        mneme_core::remark!("mneme-tune: {kept}");
+        mneme_system::remark!("mneme-tune: {kept}");
         if kept.is_earlier {
             results.moved_to(aside);
             let written = self.records.report();
@@ -100,7 +98,7 @@ impl Session {
         // If the results folder fails, one message is enough.
         let is_said = error.is_unwritten() || matches!(error, SessionError::Results(_));
         if let Some(unwritten) = self.records.unwritten().filter(|_| !is_said) {
-            mneme_core::remark!("mneme-tune: {unwritten}");
+            mneme_system::remark!("mneme-tune: {unwritten}");
         }
         let goes_on = error.is_unwritten() || matches!(error, SessionError::Interrupted(_));
         if error.is_unwritten() && !matches!(best, Best::Nothing) {
@@ -109,7 +107,7 @@ impl Session {
         }
         if goes_on {
             let folder = winner::quoted(&self.records.results.folder().display().to_string());
-            mneme_core::remark!(
+            mneme_system::remark!(
                 "Results so far are in {folder}; to continue:\n  mneme tune --resume --results-dir {folder}"
             );
         }

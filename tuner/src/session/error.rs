@@ -1,7 +1,7 @@
 //! Errors that end a session early, and their exit statuses.
 
-use mneme_core::exit;
-use mneme_core::files::trust;
+use mneme_system::exit;
+use mneme_system::files::trust;
 
 use crate::bridge::BridgeError;
 use crate::cache::CacheError;

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use mneme_core::result::ReplayResult;
+use mneme_model::result::ReplayResult;
 
 use crate::confirm::FirstRunGap;
 use crate::statistics::median;

@@ -45,7 +45,7 @@ use self::reference::ReferenceSchedule;
 use self::resume::Numbers;
 use self::standings::Standings;
 use self::trials::InFlight;
-use mneme_core::protocol::StoppingRule;
+use mneme_model::protocol::StoppingRule;
 
 use crate::bridge::Bridge;
 use crate::cache::CachePlan;

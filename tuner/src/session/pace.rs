@@ -1,6 +1,6 @@
 //! Build and run times of a session, which determine the number of concurrent builds.
 
-use mneme_core::result::ReplayResult;
+use mneme_model::result::ReplayResult;
 
 /// Seconds per build from which it pays to choose candidates with fewer outcomes known. Shorter builds are hidden
 /// anyway.

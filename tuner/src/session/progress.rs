@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use mneme_core::console::OutputLines;
-use mneme_core::result::ReplayStatus;
+use mneme_model::result::ReplayStatus;
+use mneme_system::console::OutputLines;
 
 use crate::live::Live;
 
@@ -32,7 +32,7 @@ impl Progress {
 
     /// Prints a remark on standard error.
     pub fn remark(&self, sentence: &str) {
-        self.live.above(|| mneme_core::remark!("mneme-tune: {sentence}"));
+        self.live.above(|| mneme_system::remark!("mneme-tune: {sentence}"));
     }
 
     /// Takes the table off the terminal for now, because the next line may take long to come.

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use mneme_core::configuration::Configuration;
-use mneme_core::result::{FreshInputs, ReplayResult};
+use mneme_model::configuration::Configuration;
+use mneme_model::result::{FreshInputs, ReplayResult};
 
 use super::confirm::of_instances;
 use super::{Session, SessionError};
@@ -63,7 +63,7 @@ impl Session {
         let mut summary = FreshInputs::default();
         let mut seeds = Vec::new();
         // JSON readers may keep only 53 bits of a number.
-        let Ok(first) = mneme_core::random::number().map(|number| (number >> 16) * WAYS) else { return Ok(seeds) };
+        let Ok(first) = mneme_system::random::number().map(|number| (number >> 16) * WAYS) else { return Ok(seeds) };
         let mut losses = 0;
         for seed in (first..).take(2 * INPUTS) {
             if seeds.len() == INPUTS || losses == LOSSES {

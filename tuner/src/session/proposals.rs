@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use mneme_core::configuration::Configuration;
+use mneme_model::configuration::Configuration;
 
 use super::SessionError;
 use super::bans::Bans;

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use mneme_core::configuration::Configuration;
-use mneme_core::result::{ReplayResult, ReplayStatus};
+use mneme_model::configuration::Configuration;
+use mneme_model::result::{ReplayResult, ReplayStatus};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -13,8 +13,7 @@ use crate::cache::{CachePlan, ResultCache};
 use crate::measured::{Measured, is_events};
 use crate::options::ProteusOutput;
 use crate::report;
-use crate::results::proteus;
-use crate::results::{Results, ResultsError, remove, write_whole};
+use crate::results::{Results, ResultsError, proteus, remove, write_whole};
 use crate::server::ServerGreeting;
 
 /// The file with the best of a session.
@@ -124,7 +123,7 @@ impl Records {
         match (output, tuned) {
             (ProteusOutput::File(path), Some(tuned)) => write_whole(path, tuned),
             (ProteusOutput::File(path), None) if replaces && is_about(path, kernel) => {
-                mneme_core::remark!(
+                mneme_system::remark!(
                     "mneme-tune: {} had an earlier result for this kernel and was removed",
                     path.display()
                 );
@@ -159,7 +158,7 @@ pub fn open_cache(plan: &CachePlan, greeting: &ServerGreeting) -> Result<ResultC
         greeting.compilers.clone(),
     )?;
     if cache.outdated() > 0 {
-        mneme_core::remark!(
+        mneme_system::remark!(
             "mneme-tune: ignoring {} results in {}: an earlier release stored them without their recording or their evidence",
             cache.outdated(),
             plan.path.display()

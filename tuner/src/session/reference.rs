@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use mneme_core::device::CPU_DEVICE;
-use mneme_core::result::ReplayResult;
+use mneme_model::device::CPU_DEVICE;
+use mneme_model::result::ReplayResult;
 
 use super::disturbance::{Disturbances, TrialConditions};
 use super::{Session, Stop};

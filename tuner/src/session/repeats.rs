@@ -1,7 +1,7 @@
 //! Repeats: measures trials again that were measured while the device was disturbed.
 
-use mneme_core::protocol::StoppingRule;
-use mneme_core::result::{ReplayResult, SharedWith};
+use mneme_model::protocol::StoppingRule;
+use mneme_model::result::{ReplayResult, SharedWith};
 
 use super::confirm::AGAIN;
 use super::criteria::spokesman;

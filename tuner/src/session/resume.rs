@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use mneme_core::image::bitcode;
-use mneme_core::result::{ReplayResult, ReplayStatus};
+use mneme_model::llvm_version;
+use mneme_model::result::{ReplayResult, ReplayStatus};
 
 use super::criteria::results_of;
 use super::{CONFIG, SUMMARY, Session, SessionError};
@@ -78,7 +78,7 @@ pub fn note_device(
 /// The LLVM that compiled a trial and the one that would compile it now, if they are different releases of one version.
 fn other_compiler(trial: &Trial, greeting: &ServerGreeting) -> Option<(String, String)> {
     let found = trial.result.environment.versions.get("llvm")?;
-    let here = compiler(&greeting.compilers, bitcode::major(found)?).filter(|here| here != found)?;
+    let here = compiler(&greeting.compilers, llvm_version::major(found)?).filter(|here| here != found)?;
     Some((format!("LLVM {found}"), format!("LLVM {here}")))
 }
 

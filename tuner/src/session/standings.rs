@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use mneme_core::configuration::Configuration;
-use mneme_core::result::{ReplayResult, ReplayStatus};
+use mneme_model::configuration::Configuration;
+use mneme_model::result::{ReplayResult, ReplayStatus};
 
 use super::criteria::baseline_results;
 use super::looks::Looks;

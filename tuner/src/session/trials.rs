@@ -2,9 +2,9 @@
 //!
 //! The session keeps as many candidates in flight as the devices can take.
 
-use mneme_core::configuration::Configuration;
-use mneme_core::result::{NamedRuns, ReplayResult, ReplayStatus, SharedWith};
-use mneme_core::text::ratio;
+use mneme_model::configuration::Configuration;
+use mneme_model::result::{NamedRuns, ReplayResult, ReplayStatus, SharedWith};
+use mneme_model::text::ratio;
 
 use super::criteria::{results_of, spokesman};
 use super::reference::REFERENCE;
@@ -311,7 +311,7 @@ impl Session {
             let reason = reason.map(|reason| format!("; the last rejection: {reason}")).unwrap_or_default();
             let sentence = format!("{end}{reason}");
             self.records.log(&sentence);
-            mneme_core::remark!("mneme-tune: {sentence}");
+            mneme_system::remark!("mneme-tune: {sentence}");
         }
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! Candidates beyond them are rejected, with the reason, before they are built.
 
-use mneme_core::configuration::Configuration;
-use mneme_core::image::amd_hardware::{Hardware, shared_of_block};
-use mneme_core::image::architecture::Processor;
+use mneme_model::amd_hardware::{Hardware, shared_of_block};
+use mneme_model::architecture::Processor;
+use mneme_model::configuration::Configuration;
 use serde_json::{Value, json};
 
 use super::{Constraints, Parameter, Point, Rejection, SearchSpace};
@@ -113,7 +113,7 @@ impl SearchSpace for ForAmd {
 mod tests {
     use super::*;
     use crate::space::{PresetOptions, PresetSpace, Recorded};
-    use mneme_core::launch::Dim3;
+    use mneme_model::launch::Dim3;
 
     fn reason(name: &str, change: impl FnOnce(&mut Configuration)) -> String {
         let (grid, block) = (Dim3::new(100, 1, 1), Dim3::new(256, 1, 1));

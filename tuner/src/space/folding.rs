@@ -1,6 +1,6 @@
 //! Limits specialisation to some arguments.
 
-use mneme_core::configuration::{Configuration, Specialize};
+use mneme_model::configuration::{Configuration, Specialize};
 use serde_json::{Value, json};
 
 use super::{Constraints, Parameter, Point, Rejection, SearchSpace};
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
     use crate::space::walk::walk;
     use crate::space::{PresetOptions, PresetSpace, Recorded};
-    use mneme_core::launch::Dim3;
+    use mneme_model::launch::Dim3;
 
     #[test]
     fn only_what_is_meant_is_folded() {

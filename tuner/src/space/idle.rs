@@ -58,8 +58,8 @@ pub fn idle_parameters(space: &dyn SearchSpace) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::space::{Domain, Point, Rejection};
-    use mneme_core::configuration::Configuration;
-    use mneme_core::launch::Dim3;
+    use mneme_model::configuration::Configuration;
+    use mneme_model::launch::Dim3;
 
     /// `unused` has no effect, `rounded` only with every fourth value. `x` is the block, and must be even.
     struct Blocks(Vec<Parameter>);

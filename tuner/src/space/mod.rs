@@ -29,10 +29,10 @@ pub use parameter::{Domain, Parameter, PassChoice, Point};
 pub use preset::{BlockAxes, LaunchSafety, MaxThreads, Preset, PresetOptions, PresetSpace};
 pub use table::{ResultsTable, TableSpace};
 
-use mneme_core::compile_options::CompileOptions;
-use mneme_core::configuration::Configuration;
-use mneme_core::image::architecture::Processor;
-use mneme_core::launch::Dim3;
+use mneme_model::architecture::Processor;
+use mneme_model::compile_options::CompileOptions;
+use mneme_model::configuration::Configuration;
+use mneme_model::launch::Dim3;
 use serde_json::{Value, json};
 
 /// A recorded launch, around which a space is built.

@@ -4,10 +4,10 @@
 //! blocks stay whole waves.
 
 use clap::ValueEnum;
-use mneme_core::compile_options::CompileOptions;
-use mneme_core::configuration::{Configuration, DEFAULT_CODEGEN_METHOD, DEFAULT_PASSES};
-use mneme_core::image::architecture::Processor;
-use mneme_core::launch::Dim3;
+use mneme_model::architecture::Processor;
+use mneme_model::compile_options::CompileOptions;
+use mneme_model::configuration::{Configuration, DEFAULT_CODEGEN_METHOD, DEFAULT_PASSES};
+use mneme_model::launch::Dim3;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 
-use mneme_core::launch::Dim3;
+use mneme_model::launch::Dim3;
 
 use super::{BlockAxes, LaunchSafety};
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 
-use mneme_core::configuration::Configuration;
+use mneme_model::configuration::Configuration;
 use serde_json::{Value, json};
 
 use super::file::{FileError, FileSpace};

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use mneme_core::exit;
-use mneme_core::files::trust;
-use mneme_core::recording::RecordingError;
+use mneme_recording::RecordingError;
+use mneme_system::exit;
+use mneme_system::files::trust;
 
 use crate::archive::ArchiveError;
 use crate::bridge::BridgeError;

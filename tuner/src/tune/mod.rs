@@ -7,15 +7,15 @@ mod table;
 
 use std::path::{Path, PathBuf};
 
-use mneme_core::configuration::Specialize;
-use mneme_core::device::DeviceLimits;
-use mneme_core::files::trust;
-use mneme_core::image::bitcode;
-use mneme_core::install;
-use mneme_core::recording::choice;
-use mneme_core::recording::database::{self, InstanceRecord as Recording, KernelRecord};
-use mneme_core::recording::moments::Moments;
-use mneme_core::recording::{CodeKind, RecordingError};
+use mneme_model::configuration::Specialize;
+use mneme_model::device::DeviceLimits;
+use mneme_model::llvm_version;
+use mneme_recording::choice;
+use mneme_recording::database::{self, InstanceRecord as Recording, KernelRecord};
+use mneme_recording::moments::Moments;
+use mneme_recording::{CodeKind, RecordingError};
+use mneme_system::files::trust;
+use mneme_system::install;
 use serde_json::{Value, json};
 
 pub use self::error::TuneError;
@@ -33,15 +33,14 @@ use crate::options::{
     BaselineCode, CandidateSettings, Options, ProteusOutput, Pruner, RunsKind, SearchSettings, SessionMode,
     SpaceSettings, StudySettings, TuningSettings,
 };
-use crate::results::proteus;
-use crate::results::{self, Results, ResultsError, default_folder};
+use crate::results::{self, Results, ResultsError, default_folder, proteus};
 use crate::sampler::{Prior, Sampler};
 use crate::search::Search;
 use crate::server::ServerCommand;
 use crate::session::{self, Finished, Plan, SessionError, TunedInstance};
 use crate::simulate::Simulation;
 use crate::space::{self, FileSpace, Point, Preset, SearchSpace};
-use mneme_core::{console, exit};
+use mneme_system::{console, exit};
 
 /// Runs a command line, and returns the exit status.
 ///
@@ -72,7 +71,7 @@ pub fn run(said: Options) -> Result<i32, TuneError> {
         let folder = if several { folder.join(subject.record.static_hash.to_string()) } else { folder.clone() };
         let settings = subject.settle(&options, &folder);
         if several && !settings.mode.inspects() {
-            mneme_core::remark!(
+            mneme_system::remark!(
                 "mneme-tune: {} ({} of {})",
                 subject.record.demangled_name,
                 finished.len() + 1,
@@ -83,7 +82,7 @@ pub fn run(said: Options) -> Result<i32, TuneError> {
             Ok(outcome) => finished.push(outcome),
             // The other kernels are tuned even if one fails.
             Err(error) if several => {
-                mneme_core::remark!("mneme-tune: {}: {error}", subject.record.demangled_name);
+                mneme_system::remark!("mneme-tune: {}: {error}", subject.record.demangled_name);
                 finished.push(Outcome { status: error.exit_status(), finished: None });
                 if interrupt::check().is_err() {
                     break;
@@ -172,13 +171,13 @@ impl KernelToTune {
         let built_in = options.space.is_none() && options.space_module.is_none();
         if !has_ir && built_in && options.space_preset != Some(Preset::Launch) {
             options.space_preset = Some(Preset::Launch);
-            mneme_core::remark!(
+            mneme_system::remark!(
                 "mneme-tune: the recording holds only machine code, so only launch dimensions are tuned; to tune the code too, pass --from-ptx if the program has PTX, or build \
                  with mneme-cc"
             );
         }
         if kind == CodeKind::Ptx && built_in && options.space_preset != Some(Preset::Launch) {
-            mneme_core::remark!(
+            mneme_system::remark!(
                 "mneme-tune: the recording holds PTX; to make other code than the driver's, Mneme lifts it to LLVM IR; \
                  to tune only launch dimensions, pass --space-preset launch"
             );
@@ -187,7 +186,7 @@ impl KernelToTune {
         if options.baseline != Some(BaselineCode::Pipeline) {
             let known = self.ids.iter().all(has_original);
             if !(known || options.print_space || options.dry_run) {
-                mneme_core::remark!(
+                mneme_system::remark!(
                     "mneme-tune: the recording does not contain the application's own code, so speedups are over the first \
                      pipeline; to compare with the application's own code, record it again"
                 );
@@ -397,7 +396,7 @@ impl KernelToTune {
 fn report_idle_parameters(space: &dyn SearchSpace) {
     let idle = space::idle_parameters(space);
     if !idle.is_empty() {
-        mneme_core::remark!(
+        mneme_system::remark!(
             "mneme-tune: no value of {} changes a configuration, so points that differ only in it are tried once; \
              name a field of a configuration, or use the parameter in an expression for a field (docs/reference/spaces.md)",
             idle.join(", ")
@@ -496,7 +495,7 @@ fn evaluator(settings: &TuningSettings, instances: &[TunedInstance]) -> Result<E
 /// Options for `mneme-replay serve`.
 fn server_options(settings: &TuningSettings) -> Vec<String> {
     let mut all = Vec::new();
-    let llvm = settings.measured().and_then(|measured| bitcode::major(&measured.llvm));
+    let llvm = settings.measured().and_then(|measured| llvm_version::major(&measured.llvm));
     let settings = &settings.replay;
     let mut add = |name: &str, value: Option<String>| {
         if let Some(value) = value {

@@ -1,8 +1,8 @@
 //! Makes spaces from options: built in, from a file, or from a Python class.
 
-use mneme_core::configuration::Specialize;
-use mneme_core::device::DeviceLimits;
-use mneme_core::image::architecture::Processor;
+use mneme_model::architecture::Processor;
+use mneme_model::configuration::Specialize;
+use mneme_model::device::DeviceLimits;
 use serde_json::Value;
 
 use super::{KernelToTune, TuneError, evaluator};
@@ -93,7 +93,7 @@ pub fn limits_to_show(
                 Some(processor) => (limits.for_code_of(processor), format!("the limits of {}", processor.name)),
                 None => (limits, "the limits of every CUDA device".into()),
             };
-            mneme_core::remark!(
+            mneme_system::remark!(
                 "mneme-tune: no device can be queried, so the space is for a device with {like}: {error}"
             );
             limits

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use mneme_core::exit;
+use mneme_system::exit;
 use serde_json::{Value, json};
 
 use crate::home::Home;

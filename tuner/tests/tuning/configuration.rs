@@ -1,6 +1,6 @@
 //! Configuration files, and modes without a replay.
 
-use mneme_core::exit;
+use mneme_system::exit;
 use serde_json::{Value, json};
 
 use crate::home::Home;

@@ -4,7 +4,7 @@
 
 use std::process::{Command, Output};
 
-use mneme_core::exit;
+use mneme_system::exit;
 
 use crate::home::Home;
 

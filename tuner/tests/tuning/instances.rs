@@ -1,6 +1,6 @@
 //! Several instances, several kernels, and shared results.
 
-use mneme_core::exit;
+use mneme_system::exit;
 use serde_json::json;
 
 use crate::home::Home;

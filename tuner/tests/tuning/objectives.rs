@@ -1,6 +1,6 @@
 //! Objectives that the server has to measure.
 
-use mneme_core::exit;
+use mneme_system::exit;
 
 use crate::home::Home;
 

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use mneme_core::exit;
+use mneme_system::exit;
 use serde_json::Value;
 
 use crate::home::Home;

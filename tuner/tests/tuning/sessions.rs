@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use mneme_core::configuration::Configuration;
-use mneme_core::exit;
-use mneme_core::launch::Dim3;
+use mneme_model::configuration::Configuration;
+use mneme_model::launch::Dim3;
+use mneme_system::exit;
 use mneme_tuner::early_stop::EarlyStop;
 use mneme_tuner::evaluator::Evaluator;
 use mneme_tuner::options::Options;

@@ -12,7 +12,7 @@ const HEADER: &str = ".version 8.6\n.target sm_90a\n.address_size 64\n";
 const HEAD: &str = "\
 # Instructions of PTX
 
-Generated from the table in `ptx/src/instructions.rs`; a test has each form translated for both targets, and compares.
+Generated from the table in `crates/ptx/src/instructions.rs`; a test has each form translated for both targets, and compares.
 
 **IR**: [lifted](../how-it-works/lifting.md) code has LLVM's own operations, so that LLVM optimises it. **assembly**:
 the instruction stays what it is, as inline assembly. **CPU device**: whether the CPU device runs it, in lifted code and

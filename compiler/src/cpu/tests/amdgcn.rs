@@ -9,9 +9,8 @@ use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::{CodeModel, InitializationConfig, RelocMode, Target, TargetMachine, TargetTriple};
-
-use mneme_builds::toolkits::device_libraries;
-use mneme_core::image::cpu_object::Refusal;
+use mneme_image::cpu_object::Refusal;
+use mneme_system::toolkits::device_libraries;
 
 use super::run::{Parameters, Program};
 use super::{IMPORTS, LIBRARY, LowerOptions, MAJOR, lower, pipelines, root, table, undefined};

@@ -13,7 +13,7 @@ use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::{CodeModel, InitializationConfig, RelocMode, Target, TargetMachine, TargetTriple};
-use mneme_core::image::cpu_object::{CpuTable, SECTION};
+use mneme_image::cpu_object::{CpuTable, SECTION};
 
 use super::{Lockstep, LowerOptions, lower};
 use run::{Parameters, Program};

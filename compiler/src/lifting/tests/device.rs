@@ -8,8 +8,8 @@ use libloading::{Library, Symbol};
 use mneme_abi::cuda::driver::pointers;
 use mneme_abi::cuda::status::Status;
 use mneme_builds::Target;
-use mneme_core::configuration::Configuration;
-use mneme_core::launch::Dim3;
+use mneme_model::configuration::Configuration;
+use mneme_model::launch::Dim3;
 
 use super::HEADER;
 use super::random::{Program, Random, State};

@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use mneme_core::image::ptx::PtxModule;
-
+use mneme_image::ptx::PtxModule;
 use mneme_ptx::lift_program;
 
 use super::{Lifted, assembly};

@@ -6,9 +6,9 @@ use std::sync::Mutex;
 
 use mneme_builds::Target;
 use mneme_compiler::{Artifact, BuildError, BuildRequest, InputCode, build};
-use mneme_core::configuration::Configuration;
-use mneme_core::image::code_object::{self, AmdKernel, CodeObject};
-use mneme_core::launch::Dim3;
+use mneme_image::code_object::{self, AmdKernel, CodeObject};
+use mneme_model::configuration::Configuration;
+use mneme_model::launch::Dim3;
 
 /// The folders of device libraries that this clang can read: Debian 12's, those of ROCm's own packages, and those built
 /// for this clang or for clang 17.
@@ -138,12 +138,20 @@ impl Program<'_> {
     }
 }
 
+/// `mneme-cc`, which another package of the workspace builds, beside our builders.
+fn wrapper() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    let path = own.ancestors().nth(2).unwrap().join("mneme-cc");
+    assert!(path.is_file(), "{} is missing: run 'cargo build --release -p mneme-cc' first", path.display());
+    path
+}
+
 /// The object that `mneme-cc clang++-NN` makes from a program of `tests/apps`.
 pub fn compiled(application: &str, archs: &[&str]) -> Vec<u8> {
     let apps = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/apps");
     let folder = tempfile::tempdir().unwrap();
     let object = folder.path().join("object.o");
-    let output = Command::new(env!("CARGO_BIN_EXE_mneme-cc"))
+    let output = Command::new(wrapper())
         .args([
             concat!("clang++-", env!("MNEME_LLVM_MAJOR")),
             "-x",

@@ -5,12 +5,12 @@
 use mneme_builds::progress::Stage;
 use mneme_builds::{Keep, Target};
 use mneme_compiler::{BuildRequest, InputCode, build};
-use mneme_core::compile_options::CompileOptions;
-use mneme_core::configuration::Configuration;
-use mneme_core::image::architecture::Processor;
-use mneme_core::image::code_object::{self, AmdKernel, CodeObject};
-use mneme_core::image::{bundle, elf, ir_section};
-use mneme_core::recording::manifest::RecordedVariable;
+use mneme_image::code_object::{self, AmdKernel, CodeObject};
+use mneme_image::{bundle, elf, ir_section};
+use mneme_model::architecture::Processor;
+use mneme_model::compile_options::CompileOptions;
+use mneme_model::configuration::Configuration;
+use mneme_recording::manifest::RecordedVariable;
 
 use super::clang::{Program, build_for, compiled, have_rocm, is_known, kernel_of, usual, versions};
 

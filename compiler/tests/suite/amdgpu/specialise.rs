@@ -2,10 +2,10 @@
 
 use mneme_builds::{Keep, Target};
 use mneme_compiler::{BuildRequest, InputCode, RecordedLaunch, build};
-use mneme_core::configuration::{Configuration, Specialize};
-use mneme_core::image::code_object::AmdKernel;
-use mneme_core::launch::Dim3;
-use mneme_core::recording::manifest::{Allocation, AllocationKind, RecordedArgument, RecordedVariable};
+use mneme_image::code_object::AmdKernel;
+use mneme_model::configuration::{Configuration, Specialize};
+use mneme_model::launch::Dim3;
+use mneme_recording::manifest::{Allocation, AllocationKind, RecordedArgument, RecordedVariable};
 
 use super::clang::{Program, build_for, have_rocm, kernel_of, usual};
 

@@ -9,10 +9,10 @@ use std::os::fd::FromRawFd;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use mneme_core::environment;
-use mneme_core::files::size_limit_as_errors;
-use mneme_core::hash::Hash64;
-use mneme_core::install;
+use mneme_model::hash::Hash64;
+use mneme_system::environment;
+use mneme_system::files::size_limit_as_errors;
+use mneme_system::install;
 use thiserror::Error;
 
 use super::units::Group;

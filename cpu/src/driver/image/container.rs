@@ -1,6 +1,6 @@
 //! Finds the length of images in memory.
 
-use mneme_core::image::{bundle, elf, in_memory};
+use mneme_image::{bundle, elf, in_memory};
 
 /// Returns the bytes of an image in the caller's memory.
 /// # Safety

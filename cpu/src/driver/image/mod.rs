@@ -14,7 +14,7 @@ mod units;
 
 use std::sync::{Arc, OnceLock};
 
-use mneme_core::image::cpu_object;
+use mneme_image::cpu_object;
 
 use super::allocations::{self, MemoryKind};
 use crate::loader::{self, Loaded, PlacementRange};

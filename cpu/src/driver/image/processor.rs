@@ -2,8 +2,8 @@
 
 use std::sync::OnceLock;
 
-use mneme_core::environment;
-use mneme_core::image::architecture::Processor;
+use mneme_model::architecture::Processor;
+use mneme_system::environment;
 
 use super::sections;
 

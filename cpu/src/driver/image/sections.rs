@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use mneme_core::image::architecture::Vendor;
-use mneme_core::image::elf;
-use mneme_core::image::ir_section::{self, Unit};
+use mneme_image::elf;
+use mneme_image::ir_section::{self, Unit};
+use mneme_model::architecture::Vendor;
 
 /// The AMD architectures for which the process has IR.
 pub fn amd_architectures() -> Vec<String> {

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use mneme_core::image::architecture::Architecture;
-use mneme_core::image::fatbin::{self, FatbinKind};
-use mneme_core::image::ptx::{self, PtxModule};
+use mneme_image::fatbin::{self, FatbinKind};
+use mneme_image::ptx::{self, PtxModule};
+use mneme_model::architecture::Architecture;
 
 use crate::driver::attributes::CAPABILITY;
 

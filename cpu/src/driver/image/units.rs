@@ -6,12 +6,12 @@ use std::sync::Arc;
 use goblin::elf::Elf;
 use goblin::elf::header::EM_AMDGPU;
 use goblin::elf::sym::STT_OBJECT;
-use mneme_core::compile_options::CompileOptions;
-use mneme_core::image::architecture::Vendor;
-use mneme_core::image::cubin::Cubin;
-use mneme_core::image::fatbin::{self, FatbinKind};
-use mneme_core::image::ir_section::{self, SymbolKind, Unit};
-use mneme_core::image::{bitcode, bundle, cpu_object, cubin, elf, embedded, ir_inside, ir_path, sum};
+use mneme_image::cubin::Cubin;
+use mneme_image::fatbin::{self, FatbinKind};
+use mneme_image::ir_section::{self, SymbolKind, Unit};
+use mneme_image::{bitcode, bundle, cpu_object, cubin, elf, embedded, ir_inside, ir_path, sum};
+use mneme_model::architecture::Vendor;
+use mneme_model::compile_options::CompileOptions;
 use thiserror::Error;
 
 use super::processor;
@@ -368,7 +368,7 @@ fn contains(image: &[u8], name: &[u8]) -> bool {
 mod tests {
     use super::*;
     use crate::driver::image::sections::decoded;
-    use mneme_core::image::ir_section::{IrTable, Symbol};
+    use mneme_image::ir_section::{IrTable, Symbol};
 
     fn unit(arch: &str, rdc: bool, kernels: &[&str]) -> Arc<Unit<'static>> {
         let symbols = kernels.iter().map(|name| Symbol::exported(*name, SymbolKind::Kernel)).collect();

@@ -8,9 +8,9 @@ use mneme_abi::cuda::structures::launch_attribute::{
 };
 use mneme_abi::cuda::structures::{Fill, HostCall, KernelNode};
 use mneme_abi::hip::types::{Dimensions, KernelNodeParameters};
-use mneme_core::device::cuda;
-use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
-use mneme_core::tuned::LaunchDimensions;
+use mneme_device::cuda;
+use mneme_model::launch::{Dim3, Launch, LaunchAttributes};
+use mneme_winners::LaunchDimensions;
 
 use super::nodes::{MEMCPY, MEMSET, STREAM_MEMORY, UNREADABLE, edges_of, nodes_of, parameters};
 use super::{Executable, Graph, GraphNode};

@@ -15,7 +15,7 @@ use std::ffi::{c_char, c_uint, c_ulonglong, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mneme_core::summary::RecorderMode;
+use mneme_model::summary::RecorderMode;
 
 use crate::driver::{
     self, CUcontext, CUevent, CUstream, STREAM_LEGACY, STREAM_PER_THREAD, Status, captures, contexts, gate,

@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use mneme_abi::cuda::structures::{AccessDescription, AllocationProperties, memory_access};
 use mneme_abi::cuda::sys::{CUdevice_attribute, CUmemAllocationHandleType};
-use mneme_core::image::elf::{self, MappedFile};
+use mneme_image::elf::{self, MappedFile};
 
 use super::{Arena, Mapper};
 use crate::driver::{self, CUdevice, CUmemLocation, Status};

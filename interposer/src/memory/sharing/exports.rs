@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use mneme_abi::cuda::sys::{CUipcMemHandle, CUmemAllocationHandleType};
-use mneme_core::files::OwnedFile;
-use mneme_core::random;
+use mneme_system::files::OwnedFile;
+use mneme_system::random;
 use nix::sys::socket::{ControlMessage, MsgFlags, SockFlag, accept4, getsockopt, sendmsg, sockopt::PeerCredentials};
 
 use super::handle::{SharedHandle, SlabLayout};

@@ -441,7 +441,7 @@ pub unsafe fn bind_address_on(
 mod tests {
     use super::*;
     use crate::memory::allocations::{KernelAccess, LiveAllocation};
-    use mneme_core::recording::manifest::AllocationKind;
+    use mneme_recording::manifest::AllocationKind;
 
     fn mapping(address: u64, handle: Handle) {
         let shared = map(address, 4096, 0, handle);

@@ -5,22 +5,21 @@
 
 use std::rc::Rc;
 
+use mneme_builds::Probe;
+use mneme_builds::Replacement;
 use mneme_builds::progress::Stage;
-use mneme_core::configuration::Configuration;
+use mneme_model::configuration::Configuration;
 
-use super::super::assembler_level;
 use super::super::criterion::Criterion;
 use super::super::experiments::{Experiment, ExperimentOutcome, ExperimentRunner, RunExperiments};
 use super::super::finding::{BisectFinding, Files, Verdict};
 use super::super::reduction::Reduction;
 use super::super::stages::{with_least_assembly, with_least_codegen};
-use super::super::text;
+use super::super::{assembler_level, text};
 use super::pass::again;
 use super::{REDUCED, save};
 use crate::cli::{Bisect, FailureKind};
 use crate::error::Fatal;
-use mneme_builds::Probe;
-use mneme_builds::Replacement;
 
 /// The IR that the stage to blame is given.
 pub const GIVEN: &str = "given.ll";

@@ -10,8 +10,8 @@ pub use self::pass::again;
 
 use std::path::{Path, PathBuf};
 
-use mneme_core::configuration::Configuration;
-use mneme_core::files::private;
+use mneme_model::configuration::Configuration;
+use mneme_system::files::private;
 use serde_json::json;
 
 use super::criterion::Criterion;

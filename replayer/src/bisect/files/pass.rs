@@ -5,9 +5,10 @@
 
 use std::rc::Rc;
 
-use mneme_builds::progress::Invocation;
-use mneme_builds::progress::Stage;
-use mneme_core::configuration::{Configuration, Specialize};
+use mneme_builds::Probe;
+use mneme_builds::Replacement;
+use mneme_builds::progress::{Invocation, Stage};
+use mneme_model::configuration::{Configuration, Specialize};
 
 use super::super::criterion::Criterion;
 use super::super::experiments::{Experiment, ExperimentOutcome, ExperimentRunner, RunExperiments};
@@ -17,8 +18,6 @@ use super::super::text;
 use super::{REDUCED, save};
 use crate::cli::{Bisect, FailureKind};
 use crate::error::Fatal;
-use mneme_builds::Probe;
-use mneme_builds::Replacement;
 
 const BEFORE: &str = "before.ll";
 const AFTER: &str = "after.ll";

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use mneme_builds::spec::FAULT;
-use mneme_core::configuration::Configuration;
+use mneme_model::configuration::Configuration;
 
 use super::super::experiments::ExperimentRunner;
 use super::super::finding::{BisectFinding, Files, Verdict};

@@ -1,8 +1,8 @@
 //! The stages of a build, and the search for the one at which good turns into bad.
 
-use mneme_builds::progress::Invocation;
-use mneme_builds::progress::{BuildPosition, Stage};
-use mneme_core::configuration::{Configuration, Specialize};
+use mneme_builds::Probe;
+use mneme_builds::progress::{BuildPosition, Invocation, Stage};
+use mneme_model::configuration::{Configuration, Specialize};
 
 use super::assembler_level;
 use super::criterion::Criterion;
@@ -11,7 +11,6 @@ use super::finding::{BisectFinding, Culprit, FailingLevel, Verdict};
 use super::search::{Judgement, PassSearch};
 use crate::cli::FailureKind;
 use crate::error::Fatal;
-use mneme_builds::Probe;
 
 /// What is asked of one field of a configuration.
 type Field = (&'static str, fn(&mut Configuration), fn(&Configuration) -> bool);

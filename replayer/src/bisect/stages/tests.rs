@@ -4,13 +4,13 @@
 
 use std::rc::Rc;
 
-use mneme_core::launch::Dim3;
-use mneme_core::result::{ReplayResult, ReplayStatus};
+use mneme_builds::{Built, ProbeResult};
+use mneme_model::launch::Dim3;
+use mneme_model::result::{ReplayResult, ReplayStatus};
 use proptest::prelude::*;
 
 use super::super::rate::FailureRate;
 use super::*;
-use mneme_builds::{Built, ProbeResult};
 
 /// What is wrong. Code generation and the assembler may need a pass of the pipeline to run before; 0 for none.
 #[derive(Clone, Copy, Debug)]

@@ -3,8 +3,8 @@
 mod text;
 
 use mneme_builds::instrument::{Instrumented, layout};
-use mneme_core::configuration::Configuration;
-use mneme_core::observation::{
+use mneme_model::configuration::Configuration;
+use mneme_model::observation::{
     Example, Fault, Faults, Finding, Index, LastWrite, Observe, Other, Site, Touched, TouchedRange,
 };
 

@@ -1,7 +1,7 @@
 //! Tests of the texts of observations.
 
-use mneme_core::launch::Dim3;
-use mneme_core::observation::{Access, SourceLine};
+use mneme_model::launch::Dim3;
+use mneme_model::observation::{Access, SourceLine};
 
 use super::*;
 use crate::recording::snapshot::SnapshotLayout;

@@ -1,7 +1,7 @@
 //! Observations as text.
 
-use mneme_core::observation::{Example, Fault, Faults, Finding, LastWrite, Site, SourceLine, Touched, TouchedRange};
-use mneme_core::units;
+use mneme_model::observation::{Example, Fault, Faults, Finding, LastWrite, Site, SourceLine, Touched, TouchedRange};
+use mneme_model::units;
 
 /// How many findings are printed one by one.
 const MOST_TOLD: usize = 50;

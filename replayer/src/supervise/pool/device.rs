@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use mneme_core::device::{Description, Interface};
-use mneme_core::exit;
+use mneme_device::Interface;
+use mneme_model::device::Description;
+use mneme_system::exit;
 
 use crate::context::ReplayContext;
 use crate::context::device::Choice;

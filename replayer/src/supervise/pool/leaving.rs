@@ -4,11 +4,11 @@
 
 use std::time::{Duration, Instant};
 
-use mneme_core::device::Description;
+use mneme_model::device::Description;
+use mneme_sandbox::child::Child;
 
 use super::RunningJob;
 use crate::execute::executor::Executor;
-use mneme_builds::process::child::Child;
 
 /// How long a killed process may take to end before it is left to the system.
 const REAP_LIMIT: Duration = Duration::from_secs(10);

@@ -11,9 +11,10 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use mneme_core::device::Description;
-use mneme_core::exit;
-use mneme_core::result::ReplayStatus;
+use mneme_builds::BuildOutcome;
+use mneme_model::device::Description;
+use mneme_model::result::ReplayStatus;
+use mneme_system::exit;
 
 use self::device::PoolDevice;
 use self::leaving::{EndedExecutor, LeavingExecutor, Reason};
@@ -24,7 +25,6 @@ use crate::context::settings::Isolation;
 use crate::error::Fatal;
 use crate::execute::executor::{Executor, ExecutorEvents};
 use crate::execute::message::{ExecutorReport, RunOutcome, RunRequest};
-use mneme_builds::BuildOutcome;
 
 /// A configuration that an executor runs.
 pub struct RunningJob {

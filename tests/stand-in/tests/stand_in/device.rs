@@ -1,7 +1,7 @@
 //! The replayer's device over the stand-in.
 
-use mneme_core::device::{ContextLimit, Device, DeviceError, RESERVATION, hip};
-use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
+use mneme_device::{ContextLimit, Device, DeviceError, RESERVATION, hip};
+use mneme_model::launch::{Dim3, Launch, LaunchAttributes};
 
 use crate::code;
 use crate::library::Hip;

@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use mneme_core::device::gpu::{Gpu, Profiler};
-use mneme_core::device::rocprofiler::Rocprofiler;
-use mneme_core::device::{Device, DeviceFunction, Timer, hip};
-use mneme_core::launch::{Dim3, Launch, LaunchAttributes};
+use mneme_device::gpu::{Gpu, Profiler};
+use mneme_device::rocprofiler::Rocprofiler;
+use mneme_device::{Device, DeviceFunction, hip};
+use mneme_model::device::Timer;
+use mneme_model::launch::{Dim3, Launch, LaunchAttributes};
 
 use crate::code;
 use crate::library::Hip;

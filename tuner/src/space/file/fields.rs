@@ -1,10 +1,9 @@
 //! The names of a configuration's fields.
 
+use mneme_model::configuration::Configuration;
 use serde::Deserialize;
 use serde::de::value::Error;
 use serde::de::{Deserializer, Error as _, Visitor};
-
-use mneme_core::configuration::Configuration;
 
 /// Whether this is a field of a configuration, or an axis of the grid or the block (`grid.x`).
 pub fn is_field(name: &str) -> bool {

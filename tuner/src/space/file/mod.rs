@@ -10,9 +10,8 @@ mod fields;
 
 use std::path::{Path, PathBuf};
 
-use mneme_core::configuration::Configuration;
-use mneme_core::device::DeviceLimits;
-use mneme_core::protocol::Changes;
+use mneme_model::configuration::{Changes, Configuration};
+use mneme_model::device::DeviceLimits;
 use rand::SeedableRng;
 use serde_json::{Map, Value, json};
 
@@ -117,7 +116,7 @@ impl FileSpace {
         parameters: Vec<(String, Vec<Value>)>,
         constraints: Vec<String>,
     ) -> Result<Self, FileError> {
-        let one = mneme_core::launch::Dim3::new(1, 1, 1);
+        let one = mneme_model::launch::Dim3::new(1, 1, 1);
         let recorded = Recorded { grid: one, block: one, shared_mem: 0, compiled: None, processor: None };
         let parameters =
             document::Ordered(parameters.into_iter().map(|(name, values)| (name, values.into())).collect());
@@ -317,7 +316,7 @@ struct Fields {
 
 impl Fields {
     fn new(recorded: &Configuration) -> Self {
-        let map = |dimensions: mneme_core::launch::Dim3| match json!(dimensions) {
+        let map = |dimensions: mneme_model::launch::Dim3| match json!(dimensions) {
             Value::Object(map) => map,
             _ => Map::new(),
         };

@@ -1,11 +1,13 @@
 //! Tests of space files.
 
+use std::path::PathBuf;
+
+use mneme_model::launch::Dim3;
+
 use super::*;
 use crate::sampler::{SamplerKind, SamplerSettings};
 use crate::search::{Next, Search};
 use crate::space::walk::walk;
-use mneme_core::launch::Dim3;
-use std::path::PathBuf;
 
 fn surroundings() -> Surroundings {
     let recorded = Recorded {

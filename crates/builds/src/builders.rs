@@ -1,0 +1,128 @@
+//! The builders of an installation, one program a version of LLVM, and the choice among them.
+
+use mneme_image::bitcode;
+use mneme_model::llvm_version;
+use mneme_system::install;
+
+use crate::builder::{BuildProgram, ProgramError};
+
+/// At least one, oldest first.
+pub struct Builders {
+    programs: Vec<(u32, BuildProgram)>,
+}
+
+impl Builders {
+    /// Those of this installation, of which no process is started.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn find() -> Result<Self, ProgramError> {
+        let programs: Vec<_> =
+            install::builders().into_iter().map(|(version, path)| (version, BuildProgram::at(path))).collect();
+        if programs.is_empty() { Err(ProgramError::Missing) } else { Ok(Self { programs }) }
+    }
+
+    /// The versions of LLVM, oldest first.
+    pub fn versions(&self) -> Vec<u32> {
+        self.programs.iter().map(|(version, _)| *version).collect()
+    }
+
+    /// The whole versions, as [`BuildProgram::llvm`] has them, of those that work.
+    pub fn whole_versions(&self) -> Vec<String> {
+        self.programs.iter().filter_map(|(_, program)| program.llvm().ok()).map(str::to_owned).collect()
+    }
+
+    /// The newest version.
+    pub fn newest(&self) -> u32 {
+        self.programs.last().map_or(0, |(version, _)| *version)
+    }
+
+    /// The builder of one of [`Builders::versions`].
+    ///
+    /// # Errors
+    /// It is not installed.
+    pub fn of(&self, version: u32) -> Result<&BuildProgram, ProgramError> {
+        let found = self.programs.iter().find(|(installed, _)| *installed == version);
+        found
+            .map(|(_, program)| program)
+            .ok_or_else(|| ProgramError::NotInstalled { requested: version, installed: self.versions() })
+    }
+
+    /// The version for code that LLVM `written_by` wrote: the same, as another one's code is not the application's, or
+    /// the next newer one. Where nothing is known of who wrote it, the oldest.
+    ///
+    /// # Errors
+    /// None that is installed reads it.
+    pub fn fitting(&self, written_by: Option<u32>) -> Result<u32, ProgramError> {
+        choose(&self.versions(), written_by)
+    }
+
+    /// The version that is to compile code that LLVM `written_by` wrote, where a configuration may have `asked` for
+    /// one.
+    ///
+    /// # Errors
+    /// It is not installed, or does not read the code.
+    pub fn chosen(&self, requested: Option<u32>, written_by: Option<u32>) -> Result<u32, ProgramError> {
+        let Some(requested) = requested else { return self.fitting(written_by) };
+        // One that reads no IR need not be installed.
+        match written_by.filter(|found| *found > requested) {
+            Some(found) => Err(ProgramError::OlderThanIr { requested, found }),
+            None => self.of(requested).map(|_| requested),
+        }
+    }
+}
+
+/// The newest LLVM that wrote one of these modules; `None` where none says so, as text by others than clang does not.
+pub fn written_by<'a>(modules: impl IntoIterator<Item = &'a [u8]>) -> Option<u32> {
+    modules.into_iter().filter_map(|module| llvm_version::major(&written(module)?)).max()
+}
+
+/// Who wrote a module: LLVM bitcode, LLVM or clang text. `None` where it does not say.
+fn written(module: &[u8]) -> Option<String> {
+    bitcode::producer(module).or_else(|| bitcode::writer_of_text(module))
+}
+
+/// The whole version of that one, e.g. "19.1.7".
+pub fn newest_version<'a>(modules: impl IntoIterator<Item = &'a [u8]>) -> Option<String> {
+    let producers = modules.into_iter().filter_map(written);
+    producers
+        .max_by_key(|producer| llvm_version::major(producer))
+        .map(|producer| llvm_version::number(&producer).to_owned())
+}
+
+fn choose(installed: &[u32], written_by: Option<u32>) -> Result<u32, ProgramError> {
+    let least = written_by.unwrap_or(0);
+    let found = installed.iter().copied().find(|version| *version >= least);
+    found.ok_or_else(|| ProgramError::NewerIr { found: least, installed: installed.to_vec() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn builders(versions: &[u32]) -> Builders {
+        let program = |version: &u32| (*version, BuildProgram::at(format!("mneme-build-{version}").into()));
+        Builders { programs: versions.iter().map(program).collect() }
+    }
+
+    #[test]
+    fn the_version_that_wrote_the_ir_compiles_it_or_the_next_newer_one() {
+        let of = |installed: &[u32], found| choose(installed, found).map_err(|error| error.to_string());
+        assert_eq!(of(&[19, 22], Some(19)), Ok(19));
+        assert_eq!(of(&[19, 22], Some(20)), Ok(22));
+        assert_eq!(of(&[19, 22], Some(7)), Ok(19));
+        assert_eq!(of(&[19, 22], None), Ok(19));
+        let error = of(&[19, 22], Some(23)).unwrap_err();
+        assert!(error.contains("by LLVM 23") && error.contains("19 and 22 are") && error.contains("mneme-build-23"));
+    }
+
+    #[test]
+    fn what_a_configuration_asks_for_is_there_and_reads_the_ir() {
+        let of =
+            |requested, found| builders(&[19, 22]).chosen(Some(requested), found).map_err(|error| error.to_string());
+        assert_eq!(of(22, Some(19)), Ok(22));
+        assert_eq!(of(19, None), Ok(19));
+        assert!(of(21, Some(19)).unwrap_err().contains("mneme-build-21 is not installed: 19 and 22 are"));
+        assert!(of(19, Some(22)).unwrap_err().contains("written by LLVM 22"));
+    }
+}

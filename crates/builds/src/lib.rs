@@ -1,0 +1,29 @@
+//! Descriptions of builds and the protocol that mneme-replay and its builders share.
+//!
+//! It has no LLVM. `mneme-replay` orders builds with it; `mneme-build-NN`, programs of the compiler's crate, makes them
+//! (see [`protocol`]). [`process`] and [`programs`] are how processes of ours are started, confined and watched.
+
+// They panic where nobody reads; `mneme_system::console` has what does not.
+#![warn(clippy::print_stderr, clippy::print_stdout)]
+
+pub mod builder;
+pub mod builders;
+pub mod instrument;
+pub mod outcome;
+pub mod plan;
+pub mod probe;
+pub mod progress;
+pub mod protocol;
+pub mod replacement;
+pub mod source;
+pub mod spec;
+pub mod target;
+pub mod texts;
+
+pub use outcome::{BuildOutcome, Built, NotBuilt, Spills};
+pub use plan::{BuildPlan, RecordedKernel};
+pub use probe::{Probe, ProbeResult};
+pub use replacement::Replacement;
+pub use spec::{BuildKey, BuildSpec};
+pub use target::{ImageKind, Target};
+pub use texts::{BuildText, BuildTexts, Keep};

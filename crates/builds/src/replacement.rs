@@ -1,0 +1,53 @@
+//! Code in the recorded kernel's place.
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use mneme_recording::CodeKind;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// What is built in the recorded code's place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Replacement {
+    /// LLVM assembly or bitcode.
+    Ir(#[serde(serialize_with = "to_base64", deserialize_with = "from_base64")] Vec<u8>),
+    Ptx(String),
+    /// Machine code of a GPU, NVIDIA's or AMD's.
+    Cubin(#[serde(serialize_with = "to_base64", deserialize_with = "from_base64")] Vec<u8>),
+}
+
+impl Replacement {
+    /// # Errors
+    /// PTX that is not text.
+    pub fn of(kind: CodeKind, bytes: Vec<u8>) -> Result<Self, String> {
+        match kind {
+            CodeKind::Bitcode | CodeKind::Llir => Ok(Self::Ir(bytes)),
+            CodeKind::Ptx => String::from_utf8(bytes).map(Self::Ptx).map_err(|_| "the PTX is not text".into()),
+            CodeKind::Cubin | CodeKind::CodeObject => Ok(Self::Cubin(bytes)),
+            CodeKind::CpuObject => Err("a code object of the CPU device replaces no other code".into()),
+        }
+    }
+
+    pub fn kind(&self) -> CodeKind {
+        match self {
+            Self::Ir(_) => CodeKind::Bitcode,
+            Self::Ptx(_) => CodeKind::Ptx,
+            Self::Cubin(_) => CodeKind::Cubin,
+        }
+    }
+
+    pub fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Ir(bytes) | Self::Cubin(bytes) => bytes,
+            Self::Ptx(text) => text.as_bytes(),
+        }
+    }
+}
+
+fn to_base64<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&BASE64_STANDARD.encode(bytes))
+}
+
+fn from_base64<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    BASE64_STANDARD.decode(text).map_err(serde::de::Error::custom)
+}

@@ -1,0 +1,136 @@
+//! The functions of CUPTI that count, and what their failures mean.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::path::PathBuf;
+
+use libloading::Library;
+use mneme_abi::cuda::profiler_structures as p;
+
+use crate::cupti;
+
+/// The library behind CUPTI's host half, which CUPTI looks for by its name alone.
+const HOST: &str = "libnvperf_host.so";
+
+/// A function of CUPTI's, which takes the place of its parameters.
+pub struct Function<P> {
+    pub name: &'static str,
+    pointer: unsafe extern "C" fn(*mut P) -> c_int,
+}
+
+/// A call that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failed {
+    pub function: &'static str,
+    pub code: c_int,
+}
+
+impl<P> Function<P> {
+    /// # Safety
+    /// What the parameters point to is as the function wants it.
+    pub unsafe fn call(&self, parameters: &mut P) -> Result<(), Failed> {
+        // SAFETY: as the caller promises.
+        let code = unsafe { (self.pointer)(parameters) };
+        if code == p::SUCCESS { Ok(()) } else { Err(Failed { function: self.name, code }) }
+    }
+}
+
+macro_rules! functions {
+    ($($field:ident: $parameters:ident = $symbol:literal;)*) => {
+        /// The functions, in a library that stays loaded as long as they.
+        pub struct Functions {
+            $(pub $field: Function<p::$parameters>,)*
+            text: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int,
+            /// Where the library is.
+            pub path: PathBuf,
+            _library: Library,
+            _host: Option<Library>,
+        }
+
+        impl Functions {
+            /// Loads CUPTI; `toolkits` are roots of CUDA installations.
+            ///
+            /// # Errors
+            /// One sentence without its end.
+            pub fn load(toolkits: &[PathBuf]) -> Result<Self, String> {
+                let absent = || format!("neither {} is installed; CUDA's toolkit has CUPTI", cupti::NAMES.join(" nor "));
+                let (library, path) = cupti::library(toolkits).ok_or_else(absent)?;
+                let beside = path.parent().map(|folder| folder.join(HOST)).filter(|path| path.is_file());
+                // SAFETY: the constructors of NVIDIA's libraries are made to run when a process loads them.
+                let host = beside.and_then(|path| unsafe { Library::new(path) }.ok());
+                let old = |_| format!("{} is older than CUDA 12.6 and has no range profiler", path.display());
+                // SAFETY: the types are those of the headers.
+                unsafe {
+                    $(let $field = *library.get(concat!($symbol, "\0").as_bytes()).map_err(old)?;)*
+                    let text = *library.get(b"cuptiGetResultString\0").map_err(old)?;
+                    Ok(Self {
+                        $($field: Function { name: $symbol, pointer: $field },)*
+                        text,
+                        path,
+                        _library: library,
+                        _host: host,
+                    })
+                }
+            }
+        }
+    };
+}
+
+functions! {
+    initialize: ProfilerInitialize = "cuptiProfilerInitialize";
+    chip_name: DeviceChipName = "cuptiDeviceGetChipName";
+    availability: CounterAvailability = "cuptiProfilerGetCounterAvailability";
+    host_initialize: HostInitialize = "cuptiProfilerHostInitialize";
+    host_deinitialize: HostDeinitialize = "cuptiProfilerHostDeinitialize";
+    base_metrics: HostBaseMetrics = "cuptiProfilerHostGetBaseMetrics";
+    add_metrics: HostAddMetrics = "cuptiProfilerHostConfigAddMetrics";
+    config_image_size: HostConfigImageSize = "cuptiProfilerHostGetConfigImageSize";
+    config_image: HostConfigImage = "cuptiProfilerHostGetConfigImage";
+    passes: HostPasses = "cuptiProfilerHostGetNumOfPasses";
+    evaluate: HostEvaluate = "cuptiProfilerHostEvaluateToGpuValues";
+    enable: RangeEnable = "cuptiRangeProfilerEnable";
+    disable: RangeDisable = "cuptiRangeProfilerDisable";
+    counter_data_size: RangeCounterDataSize = "cuptiRangeProfilerGetCounterDataSize";
+    counter_data_initialize: RangeCounterDataInitialize = "cuptiRangeProfilerCounterDataImageInitialize";
+    set_config: RangeSetConfig = "cuptiRangeProfilerSetConfig";
+    start: RangeStart = "cuptiRangeProfilerStart";
+    stop: RangeStop = "cuptiRangeProfilerStop";
+    push: RangePush = "cuptiRangeProfilerPushRange";
+    pop: RangePop = "cuptiRangeProfilerPopRange";
+    decode: RangeDecode = "cuptiRangeProfilerDecodeData";
+    counter_data_info: RangeCounterDataInfo = "cuptiRangeProfilerGetCounterDataInfo";
+}
+
+impl Functions {
+    /// What a failure means to the user: a sentence without its end.
+    pub fn explain(&self, failed: Failed) -> String {
+        let Failed { function, code } = failed;
+        let meaning = match code {
+            p::INSUFFICIENT_PRIVILEGES | p::VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES => {
+                "NVIDIA's driver lets administrators alone read hardware counters (ERR_NVGPUCTRPERM): load the module \
+                 nvidia with NVreg_RestrictProfilingToAdminUsers=0, or run with the capability CAP_SYS_ADMIN"
+            }
+            p::HARDWARE_BUSY | p::MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED => {
+                "another program has the GPU's hardware counters: end other profilers, and pause DCGM's with dcgmi \
+                 profile --pause"
+            }
+            p::MIG_DEVICE_NOT_SUPPORTED => "instances of a GPU that is partitioned (MIG) have no counters of their own",
+            p::CONFIDENTIAL_COMPUTING_NOT_SUPPORTED => "GPUs in confidential computing are not counted on",
+            p::VIRTUALIZED_DEVICE_NOT_SUPPORTED => "this virtual GPU has no hardware counters",
+            _ if function == self.host_initialize.name => {
+                let (library, name) = (self.path.display(), self.name(code));
+                return format!("{library} does not know the GPU; install a newer CUPTI ({function}: {name})");
+            }
+            _ => return format!("{function} failed with {}", self.name(code)),
+        };
+        format!("{meaning} ({function}: {})", self.name(code))
+    }
+
+    /// A result's name and number.
+    fn name(&self, code: c_int) -> String {
+        let mut text = std::ptr::null();
+        // SAFETY: the place is valid for the answer, which is a text of CUPTI's own that lasts.
+        let known = unsafe { (self.text)(code, &raw mut text) == p::SUCCESS && !text.is_null() };
+        // SAFETY: as above.
+        if known { format!("{} ({code})", unsafe { CStr::from_ptr(text) }.to_string_lossy()) } else { code.to_string() }
+    }
+}

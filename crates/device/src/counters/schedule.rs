@@ -1,0 +1,260 @@
+//! The host half: which hardware counters there are, and in which passes they are counted.
+//!
+//! It needs CUPTI and the name of a chip, and no GPU.
+
+use std::ffi::{CStr, CString, c_char};
+use std::rc::Rc;
+
+use mneme_abi::cuda::profiler_structures as p;
+
+use super::functions::{Failed, Functions};
+
+/// Names that a message suggests at most.
+const SUGGESTED: usize = 12;
+/// Kinds of counters with what is written behind their names.
+const KINDS: [(u32, &str); 3] = [
+    (p::METRIC_COUNTER, ".sum, .avg, .min or .max"),
+    (p::METRIC_RATIO, ".ratio, .pct or .max_rate"),
+    (p::METRIC_THROUGHPUT, ".avg.pct_of_peak_sustained_elapsed"),
+];
+
+/// Bytes for CUPTI, aligned to 8.
+#[derive(Clone, Debug, Default)]
+pub struct Image {
+    words: Vec<u64>,
+    bytes: usize,
+}
+
+impl Image {
+    pub fn of_size(bytes: usize) -> Self {
+        Self { words: vec![0; bytes.div_ceil(8)], bytes }
+    }
+
+    pub fn size(&self) -> usize {
+        self.bytes
+    }
+
+    /// Its address, or 0 where it is empty; CUPTI writes what it is told to write.
+    pub fn address(&mut self) -> usize {
+        if self.bytes == 0 { 0 } else { self.words.as_mut_ptr() as usize }
+    }
+}
+
+/// Names as an array of C's, which lasts as long as this.
+pub struct Names {
+    _texts: Vec<CString>,
+    pointers: Vec<*const c_char>,
+}
+
+impl Names {
+    fn new(names: &[String]) -> Self {
+        // No name of a counter has a zero byte, and what has one is not known.
+        let texts: Vec<CString> =
+            names.iter().map(|name| CString::new(name.replace('\0', "?")).unwrap_or_default()).collect();
+        let pointers = texts.iter().map(|text| text.as_ptr()).collect();
+        Self { _texts: texts, pointers }
+    }
+
+    pub fn address(&self) -> usize {
+        self.pointers.as_ptr() as usize
+    }
+
+    pub fn count(&self) -> usize {
+        self.pointers.len()
+    }
+}
+
+/// A chip, as CUPTI knows it.
+pub struct Chip {
+    pub functions: Rc<Functions>,
+    pub name: CString,
+    /// Of which counters this device has; empty for those of the chip.
+    pub availability: Image,
+}
+
+/// Counters that are to be counted together.
+pub struct Schedule {
+    functions: Rc<Functions>,
+    host: usize,
+    pub wanted: Vec<String>,
+    pub names: Names,
+    /// What the device is programmed with.
+    pub config: Image,
+    pub passes: usize,
+}
+
+impl Chip {
+    /// Schedules counters.
+    ///
+    /// # Errors
+    /// One sentence without its end: a counter that is not known, by name.
+    pub fn schedule(&mut self, wanted: &[String]) -> Result<Schedule, String> {
+        self.scheduled(wanted).map_err(|failed| {
+            let is_unknown = failed.function == self.functions.add_metrics.name
+                && matches!(failed.code, p::INVALID_PARAMETER | p::INVALID_METRIC_NAME);
+            let mut each = wanted.iter().filter(|_| is_unknown);
+            match each.find(|name| self.scheduled(std::slice::from_ref(*name)).is_err()) {
+                Some(name) => self.unknown(name),
+                None => self.functions.explain(failed),
+            }
+        })
+    }
+
+    fn open(&mut self, wanted: &[String]) -> Result<Schedule, Failed> {
+        let mut parameters = p::HostInitialize {
+            kind: p::TYPE_RANGE_PROFILER,
+            chip: self.name.as_ptr() as usize,
+            availability: self.availability.address(),
+            ..p::HostInitialize::default()
+        };
+        // SAFETY: the name is terminated, the image is CUPTI's own, and both outlive the call.
+        unsafe { self.functions.host_initialize.call(&mut parameters)? };
+        Ok(Schedule {
+            functions: self.functions.clone(),
+            host: parameters.host,
+            wanted: wanted.to_vec(),
+            names: Names::new(wanted),
+            config: Image::default(),
+            passes: 0,
+        })
+    }
+
+    fn scheduled(&mut self, wanted: &[String]) -> Result<Schedule, Failed> {
+        let mut schedule = self.open(wanted)?;
+        let functions = &self.functions;
+        let (host, names, count) = (schedule.host, schedule.names.address(), schedule.names.count());
+        // SAFETY: the object is CUPTI's, the names last, and the image has the size that it is said to have.
+        unsafe {
+            functions.add_metrics.call(&mut p::HostAddMetrics {
+                host,
+                names,
+                count,
+                ..p::HostAddMetrics::default()
+            })?;
+            let mut size = p::HostConfigImageSize { host, ..p::HostConfigImageSize::default() };
+            functions.config_image_size.call(&mut size)?;
+            schedule.config = Image::of_size(size.image_size);
+            let (image_size, image) = (schedule.config.size(), schedule.config.address());
+            let mut parameters = p::HostConfigImage { host, image_size, image, ..p::HostConfigImage::default() };
+            functions.config_image.call(&mut parameters)?;
+            let mut passes = p::HostPasses { image_size, image, ..p::HostPasses::default() };
+            functions.passes.call(&mut passes)?;
+            schedule.passes = passes.passes;
+        }
+        Ok(schedule)
+    }
+
+    /// Says that a counter is not known, and what is known that is like it.
+    fn unknown(&mut self, name: &str) -> String {
+        let chip = self.name.to_string_lossy().into_owned();
+        let base = name.split('.').next().unwrap_or(name);
+        let unit = base.split("__").next().unwrap_or(base);
+        let mut alike = Vec::new();
+        for (kind, suffixes) in KINDS {
+            let known = self.known(kind).unwrap_or_default();
+            if known.iter().any(|known| known == base) {
+                return format!("{chip} has no counter {name}; {base} is written with {suffixes}");
+            }
+            alike.extend(known.into_iter().filter(|known| known.split("__").next() == Some(unit)));
+        }
+        alike.sort_by_key(|known| std::cmp::Reverse(common(known, base)));
+        alike.truncate(SUGGESTED);
+        if alike.is_empty() {
+            return format!("{chip} has no counter {name}; ncu --query-metrics lists those that there are");
+        }
+        format!("{chip} has no counter {name}; of {unit} there are {}", alike.join(", "))
+    }
+
+    /// The names of all counters of a kind.
+    fn known(&mut self, kind: u32) -> Result<Vec<String>, Failed> {
+        let schedule = self.open(&[])?;
+        let mut parameters = p::HostBaseMetrics { host: schedule.host, kind, ..p::HostBaseMetrics::default() };
+        // SAFETY: the object is CUPTI's; what it answers are texts of its own, which last as long as the object.
+        unsafe {
+            self.functions.base_metrics.call(&mut parameters)?;
+            let names = parameters.names as *const *const c_char;
+            let name = |place| CStr::from_ptr(*names.add(place)).to_string_lossy().into_owned();
+            Ok(if names.is_null() { Vec::new() } else { (0..parameters.count).map(name).collect() })
+        }
+    }
+}
+
+/// Characters that two names begin with.
+fn common(one: &str, other: &str) -> usize {
+    one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count()
+}
+
+impl Schedule {
+    /// The values of the counters in the first range of counter data.
+    pub fn values(&self, data: &mut Image) -> Result<Vec<f64>, Failed> {
+        let mut values = vec![f64::NAN; self.names.count()];
+        let mut parameters = p::HostEvaluate {
+            host: self.host,
+            image: data.address(),
+            image_size: data.size(),
+            range: 0,
+            names: self.names.address(),
+            count: values.len(),
+            values: values.as_mut_ptr() as usize,
+            ..p::HostEvaluate::default()
+        };
+        // SAFETY: the object is CUPTI's, and there are as many names and places for values as are said.
+        unsafe { self.functions.evaluate.call(&mut parameters)? };
+        Ok(values)
+    }
+}
+
+impl Drop for Schedule {
+    fn drop(&mut self) {
+        let mut parameters = p::HostDeinitialize { host: self.host, ..p::HostDeinitialize::default() };
+        // SAFETY: the object is CUPTI's, and not used any more.
+        let _ = unsafe { self.functions.host_deinitialize.call(&mut parameters) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+    use std::sync::{Mutex, PoisonError};
+
+    /// CUPTI's host half now and then fails where two threads use it at once.
+    static ALONE: Mutex<()> = Mutex::new(());
+
+    fn chip(name: &str) -> Chip {
+        let toolkit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.deps/cuda");
+        let functions = Functions::load(&[toolkit]).unwrap_or_else(|error| panic!("{error}; run ./scripts/setup"));
+        Chip { functions: functions.into(), name: CString::new(name).unwrap(), availability: Image::default() }
+    }
+
+    fn schedule(chip: &mut Chip, names: &[&str]) -> Result<(usize, usize), String> {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        chip.schedule(&names).map(|schedule| (schedule.passes, schedule.config.size()))
+    }
+
+    #[test]
+    fn counters_of_real_chips_are_scheduled() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted =
+            ["dram__bytes.sum", "sm__warps_active.avg.pct_of_peak_sustained_active", "smsp__inst_executed.sum"];
+        for name in ["GH100", "GA100", "GB100"] {
+            let (passes, bytes) = schedule(&mut chip(name), &wanted).unwrap();
+            assert!(passes >= 1 && bytes > 100, "{name}: {passes} passes, {bytes} bytes");
+        }
+    }
+
+    #[test]
+    fn what_is_no_counter_is_named() {
+        let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut chip_of = chip("GH100");
+        let error = |chip: &mut Chip, name| schedule(chip, &["dram__bytes.sum", name]).unwrap_err();
+        let said = error(&mut chip_of, "dram__bytes");
+        assert_eq!(said, "GH100 has no counter dram__bytes; dram__bytes is written with .sum, .avg, .min or .max");
+        let said = error(&mut chip_of, "dram__byte_read.sum");
+        assert!(said.contains("no counter dram__byte_read.sum; of dram there are dram__bytes"), "{said}");
+        let said = error(&mut chip_of, "made__up.sum");
+        assert!(said.contains("no counter made__up.sum; ncu --query-metrics"), "{said}");
+        let error = schedule(&mut chip("XX999"), &["dram__bytes.sum"]).unwrap_err();
+        assert!(error.contains("libcupti.so.12 does not know the GPU") && error.contains("HostInitialize"), "{error}");
+    }
+}

@@ -1,0 +1,66 @@
+//! A vendor of GPUs, as far as vendors differ.
+
+use mneme_abi::cuda::types::*;
+use mneme_model::device::DeviceLimits;
+use mneme_model::launch::Launch;
+
+use crate::DeviceError;
+
+/// A launch as a library's function takes it.
+pub struct LaunchCall<'a> {
+    pub function: CUfunction,
+    pub launch: &'a Launch,
+    pub stream: CUstream,
+    /// The place of each argument.
+    pub parameters: *mut *mut c_void,
+}
+
+/// A vendor's part of a device. Functions are named as the CUDA driver's symbols wherever they are shared.
+pub trait VendorDriver {
+    /// What the vendor calls a function of the driver.
+    fn spelling(&self) -> fn(&'static str) -> &'static str;
+
+    /// Name and description of an error.
+    fn error(&self, status: Status) -> (String, String);
+
+    /// Makes a device current on this thread.
+    fn select(&self, device: CUdevice) -> Result<(), DeviceError>;
+
+    /// Waits for everything that the current device was given to do.
+    fn synchronize(&self) -> Result<(), DeviceError>;
+
+    /// Version of the library's interface, e.g. "13.0".
+    fn version(&self) -> Result<String, DeviceError>;
+
+    /// Architecture of a device's machine code, and its limits.
+    fn properties(&self, device: CUdevice) -> Result<(String, DeviceLimits), DeviceError>;
+
+    /// Sets a limit of the current device; the numbers are the driver's.
+    fn set_limit(&self, limit: c_uint, value: usize) -> Result<(), DeviceError>;
+
+    fn allow_dynamic_shared(&self, function: CUfunction, bytes: u32) -> Result<(), DeviceError>;
+
+    fn allow_large_clusters(&self, function: CUfunction) -> Result<(), DeviceError>;
+
+    /// Launches with what `cuLaunchKernel` has no place for.
+    ///
+    /// # Safety
+    /// The handles are the library's; arguments, one for each parameter, live until the call returns.
+    unsafe fn launch_with_attributes(&self, call: &LaunchCall<'_>) -> Result<(), DeviceError>;
+
+    fn spelled(&self, function: &'static str) -> &'static str {
+        self.spelling()(function)
+    }
+
+    /// What a call returned.
+    fn check(&self, function: &'static str, status: Status) -> Result<(), DeviceError> {
+        if status == Status::SUCCESS {
+            return Ok(());
+        }
+        let (name, text) = self.error(status);
+        let function = self.spelled(function);
+        // Users know functions without the suffix that says which variant of the symbol is meant.
+        let function = function.strip_suffix("_v2").unwrap_or(function);
+        Err(DeviceError::Call { function, code: status.0, name, text })
+    }
+}

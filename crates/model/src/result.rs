@@ -1,0 +1,575 @@
+//! The result of one replay: upstream's `ExperimentResult`, plus fields of ours.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::llvm_version;
+use crate::observation::{Faults, LastWrite, Touched};
+
+/// The outcome of one configuration. Field names up to `error` are upstream's.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReplayResult {
+    /// Linking, pruning and specialising, seconds.
+    pub preprocess_ir_time: f64,
+    /// The pass pipeline, seconds.
+    pub opt_time: f64,
+    /// Code generation and assembly, seconds.
+    pub codegen_time: f64,
+    /// The code object, bytes.
+    pub obj_size: u64,
+    /// Kernel times, ns: the warm-up runs, then the iterations.
+    pub exec_time: Vec<u64>,
+    pub verified: bool,
+    pub executed: bool,
+    pub failed: bool,
+    /// RFC 3339, UTC.
+    pub start_time: String,
+    pub end_time: String,
+    pub gpu_id: i32,
+    /// Constant memory, bytes; -1 where the device does not say.
+    pub const_mem_usage: i64,
+    /// Local (spill) memory of a thread, bytes; -1 where the device does not say.
+    pub local_mem_usage: i64,
+    /// Registers of a thread; -1 where the device does not say.
+    pub reg_usage: i64,
+    /// Empty, or one sentence.
+    pub error: String,
+    /// What became of the configuration; decides the exit status.
+    pub status: ReplayStatus,
+    /// Warm-up runs at the head of `exec_time`.
+    pub warmup: usize,
+    /// Where and with what the result was obtained.
+    pub environment: Environment,
+    /// What the device says of the code.
+    pub metrics: Metrics,
+    /// Dynamic shared memory is part of the code: a launch must ask for none.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub shared_is_static: bool,
+    /// The recorded PTX was lifted to LLVM IR and compiled from there.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub lifted: bool,
+    /// Whose runs these are, where code and launch were those of another configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shared_with: Option<SharedWith>,
+    /// Places in `exec_time` of measured runs that took far longer than the others: more than 5 % above the median, and
+    /// more than three times the spread of the middle half.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub outliers: Vec<usize>,
+    /// The first buffer that differs, when verification failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mismatch: Option<Mismatch>,
+    /// The other buffers that differ, at most 31 of them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub more_mismatches: Vec<Mismatch>,
+    /// Buffers that differ, all of them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub differing_buffers: u64,
+    /// Energy of a launch, joules, where it was asked for and NVML counts it: that of launches which are repeated for a
+    /// second, each with putting memory back, less that of putting back memory that nothing has changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub energy_j: Option<f64>,
+    /// Hardware counters of a launch, by name, where they were asked for and CUPTI counts them.
+    #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub counters: std::collections::BTreeMap<String, f64>,
+    /// Why there are none, where they were asked for; a sentence without its end.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub counters_reason: String,
+    /// What the comparison with the recording shows, where memory was found as recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<Evidence>,
+    /// Of a verified result: over all runs and all buffers that a tolerance is for (and that are not ignored); 0 where
+    /// nothing differs. A survey has its `variations` instead.
+    #[serde(flatten)]
+    pub largest: Option<Largest>,
+    /// What a survey of repeated runs (`--repeat`) found: buffers that are not the same in all runs, or not as
+    /// recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub variations: Option<Vec<Variation>>,
+    /// What looking for faults (`--check`) found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub faults: Option<Faults>,
+    /// The last write to the address that was watched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_write: Option<LastWrite>,
+    /// The recorded memory that the launch read and wrote (`--touched`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub touched: Option<Touched>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+/// What it shows that memory after a run is as recorded: the bytes that a kernel which does nothing would have left
+/// wrong.
+///
+/// Bytes are counted in elements of the buffer's type, or in words of eight bytes if the type is unknown: of an element
+/// that changes in one byte all bytes count.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct Evidence {
+    /// Bytes that were compared with the recording.
+    pub compared: u64,
+    /// Those that the recorded launch is known to write.
+    pub written: u64,
+    /// Those that it changed.
+    pub changed: u64,
+    /// Bytes that it only writes; they are filled with a pattern before each run.
+    pub poisoned: u64,
+    /// Written bytes that fail the rules in force if a kernel does not write them.
+    pub shown: u64,
+    /// Bytes that rules leave out of the comparison.
+    pub ignored: u64,
+    /// Runs on the recorded input, all of which left memory as recorded.
+    pub runs: u64,
+    /// Why a launch in the application may do something else than these runs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<Doubt>,
+    /// Runs on other inputs than the recorded ones.
+    #[serde(skip_serializing_if = "FreshInputs::is_none")]
+    pub fresh_inputs: FreshInputs,
+    /// The rules in force, but for `exact`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<String>,
+    /// Why memory was not searched for bytes that the kernel only writes, one sentence.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub not_searched: String,
+}
+
+impl Evidence {
+    /// Of a hundred written bytes so many have to be shown.
+    const ENOUGH: u64 = 99;
+
+    /// Whether a kernel that leaves out a part of the work would have been found out, by the recorded input or by a fresh
+    /// one, and nothing else speaks against the code.
+    pub fn proves(&self) -> bool {
+        self.doubts.is_empty() && self.shows_enough()
+    }
+
+    fn shows_enough(&self) -> bool {
+        let is_shown = u128::from(self.shown) * 100 >= u128::from(self.written) * u128::from(Self::ENOUGH);
+        let is_agreed = self.fresh_inputs.shown.saturating_mul(100) >= self.written;
+        (self.shown > 0 && is_shown) || (self.fresh_inputs.shown > 0 && is_agreed)
+    }
+
+    /// Why it proves nothing, one sentence with the remedy.
+    pub fn shortage(&self) -> String {
+        if let Some(doubt) = self.doubts.first() {
+            return format!("memory is as recorded, but {}", doubt.sentence());
+        }
+        let Self { written, shown, .. } = self;
+        let what = match (written, shown) {
+            (0, _) => "the recorded launch changes no byte that is compared".to_owned(),
+            (_, 0) => format!("a kernel that writes none of the {written} bytes passes under these rules"),
+            _ => format!("a kernel that writes {shown} of the {written} bytes passes"),
+        };
+        format!(
+            "memory is as recorded, but that proves nothing: {what}; record another launch of the kernel, such as the first"
+        )
+    }
+}
+
+/// Why code may do something else in the application than in a replay that leaves memory as recorded.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Doubt {
+    /// It leaves these variables changed, which the application does not have, and a later launch may read them.
+    KeepsState { variables: Vec<String> },
+    /// It reads a clock, and the application's own code does not.
+    ReadsClock,
+    /// It allocates memory on the device, which outlasts the launch, and the application's own code does not.
+    UsesHeap,
+    /// A fresh input takes it so many times as long as the recorded one, compared with the application's own code.
+    SlowerOnFreshInputs { ratio: f64 },
+    /// It is not the recorded kernel's code, and ran on no fresh input that says something.
+    NoFreshInput,
+    /// It takes less time than the device needs to write the bytes that it has to write, ns.
+    TooFast { time: u64, least: u64 },
+}
+
+impl Doubt {
+    /// After "but", with the remedy.
+    pub fn sentence(&self) -> String {
+        match self {
+            Self::KeepsState { variables } => format!(
+                "the code keeps something from one launch to the next, in {}: have it leave its own variables as they were",
+                variables.join(", ")
+            ),
+            Self::ReadsClock => {
+                "the code reads a clock, so that a later launch may do something else: have it do without".into()
+            }
+            Self::UsesHeap => {
+                "the code allocates memory on the device, where a later launch may find what it has left: have it do without".into()
+            }
+            Self::SlowerOnFreshInputs { ratio } => format!(
+                "the code takes {ratio:.1} times as long on other inputs, compared with the application's own code: it is made for the recorded \
+                 input"
+            ),
+            Self::NoFreshInput => "no fresh input shows that the code computes it, and does not have the recorded result in a table: record \
+                                   another launch, or pass --fresh 0 to trust the recorded input"
+                .into(),
+            Self::TooFast { time, least } => {
+                format!("the code takes {time} ns, and writing its results takes {least} ns at least: its times are wrong")
+            }
+        }
+    }
+}
+
+/// Runs on inputs that differ from the recorded one. The application's own code computes what is right for each.
+///
+/// Of a seed follows an input, so that a run can be repeated.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct FreshInputs {
+    /// Inputs that were made.
+    pub tried: u32,
+    /// Those that say nothing: the application's own code fails on them, varies, takes over ten times its time, or
+    /// leaves memory as it is.
+    pub discarded: u32,
+    /// Those on which the code agrees with the application's own.
+    pub agreed: u32,
+    /// Bytes that a kernel which does nothing would leave wrong, in the input that has most of them. It is 0 if code of
+    /// a pipeline is compared with itself, because the application's own code cannot be run.
+    pub shown: u64,
+    /// The seeds of the inputs that were tried.
+    pub seeds: Vec<u64>,
+}
+
+impl FreshInputs {
+    /// Whether no input was tried.
+    pub fn is_none(&self) -> bool {
+        self.seeds.is_empty()
+    }
+}
+
+/// Whose runs a result has in place of its own: a number, or `"baseline"`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum SharedWith {
+    /// The configuration submitted under this id; in a session's results the trial of this number.
+    Number(u64),
+    /// What has no number in a session's results.
+    Named(NamedRuns),
+}
+
+/// What a session runs that is no trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NamedRuns {
+    Baseline,
+}
+
+/// Where and with what a result was obtained.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Environment {
+    /// Device name, e.g. "NVIDIA H200" or "Mneme CPU device".
+    pub device: String,
+    /// Architecture of its machine code, e.g. "sm_90".
+    pub arch: String,
+    /// Driver version as the vendor writes it, e.g. "13.0".
+    pub driver: String,
+    /// Clocks while the kernel was timed; `None` where the device does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clocks: Option<Clocks>,
+    /// What timed the kernel: "events", "cupti" or "rocprofiler".
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub timer: String,
+    /// Why events did and not the device's own clock, where that was to; a sentence without its end.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub timer_reason: String,
+    /// Versions that produced this result, by component ("mneme", "llvm", "assembler").
+    pub versions: std::collections::BTreeMap<String, String>,
+    /// Hash of the code object (see [`crate::hash::chunk_id`]), hex: equal for equal code.
+    pub code: String,
+}
+
+impl Environment {
+    /// The version of LLVM that compiled, where one did.
+    pub fn compiled_by(&self) -> Option<u32> {
+        llvm_version::major(self.versions.get("llvm")?)
+    }
+
+    /// The same where it is not the one that wrote the IR, which compiles wherever it is installed.
+    pub fn compiled_by_another(&self) -> Option<u32> {
+        let written_by = self.versions.get("ir").and_then(|version| llvm_version::major(version));
+        self.compiled_by().filter(|version| Some(*version) != written_by)
+    }
+}
+
+/// Clocks of a device right after the measured runs, as NVML tells them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Clocks {
+    /// Multiprocessors, MHz.
+    pub sm_mhz: u32,
+    /// Device memory, MHz.
+    pub memory_mhz: u32,
+    /// Why the clocks were below their limit, e.g. "power cap"; empty where they were not.
+    pub throttled: Vec<String>,
+}
+
+/// What the device and the assembler say of the code; -1 where they do not.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Metrics {
+    /// Registers of a thread.
+    pub registers: i64,
+    /// Local memory of a thread, bytes.
+    pub local: i64,
+    /// Constant memory, bytes.
+    pub constant: i64,
+    /// Static shared memory of a block, bytes.
+    pub static_shared: i64,
+    /// Dynamic shared memory of a block, bytes.
+    pub dynamic_shared: i64,
+    /// Registers spilled to and reloaded from local memory, bytes of a thread, each place in the code counted once.
+    pub spill_stores: i64,
+    pub spill_loads: i64,
+    /// Blocks of the launch that one multiprocessor holds at a time.
+    pub active_blocks_per_sm: i64,
+    /// Their warps as a fraction of those that a multiprocessor can hold.
+    pub occupancy: Option<f64>,
+    /// The kernel's machine code, bytes.
+    pub code_size: i64,
+    /// What code objects of AMD GPUs say beside; `registers` are then all vector registers, and `local` is scratch
+    /// memory.
+    #[serde(flatten)]
+    pub amd: Option<AmdMetrics>,
+    /// Seconds by stage of the build ("preprocess", "optimise", "codegen", "assemble", …).
+    pub build_times: std::collections::BTreeMap<String, f64>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            registers: -1,
+            local: -1,
+            constant: -1,
+            static_shared: -1,
+            dynamic_shared: -1,
+            spill_stores: -1,
+            spill_loads: -1,
+            active_blocks_per_sm: -1,
+            occupancy: None,
+            code_size: -1,
+            amd: None,
+            build_times: std::collections::BTreeMap::new(),
+        }
+    }
+}
+
+/// What a code object of an AMD GPU says of its kernel, and what follows from it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AmdMetrics {
+    /// Vector registers of a work item; accumulation registers are among them where they are of the same file.
+    pub vgprs: i64,
+    /// Accumulation registers of a work item.
+    pub agprs: i64,
+    /// Scalar registers of a wave.
+    pub sgprs: i64,
+    /// Registers that did not fit: vector registers go to scratch memory, scalar ones to vector registers or there.
+    pub vgpr_spills: i64,
+    pub sgpr_spills: i64,
+    /// Lanes of a wave.
+    pub wavefront_size: i64,
+    /// Waves that a SIMD unit holds at a time, by registers, shared memory and the size of block (see
+    /// [`crate::amd_hardware`]).
+    pub waves_per_simd: i64,
+}
+
+/// The outcome of a configuration; the names are those of the counts in upstream's `summary.json`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplayStatus {
+    Verified,
+    /// It ran, and memory differs from the recording.
+    FailedVerification,
+    /// It ran and memory is as recorded, which shows too little: a kernel that does less would pass as well.
+    Unproven,
+    CompileError,
+    /// The configuration makes no sense and nothing was started.
+    InvalidConfig,
+    /// The driver refused the launch; nothing ran.
+    InvalidLaunch,
+    /// The kernel failed while it ran.
+    RuntimeError,
+    /// The build or the runs took longer than their limit.
+    Timeout,
+    /// Something of ours broke.
+    #[default]
+    InternalError,
+}
+
+impl ReplayStatus {
+    /// Whether memory was found as recorded, whatever that shows.
+    pub fn is_as_recorded(self) -> bool {
+        matches!(self, Self::Verified | Self::Unproven)
+    }
+
+    /// As in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Verified => "verified",
+            Self::FailedVerification => "failed_verification",
+            Self::Unproven => "unproven",
+            Self::CompileError => "compile_error",
+            Self::InvalidConfig => "invalid_config",
+            Self::InvalidLaunch => "invalid_launch",
+            Self::RuntimeError => "runtime_error",
+            Self::Timeout => "timeout",
+            Self::InternalError => "internal_error",
+        }
+    }
+
+    /// The exit status of a one-shot replay that ended so.
+    pub fn exit_status(self) -> i32 {
+        use mneme_system::exit;
+        match self {
+            Self::Verified => exit::VERIFIED,
+            Self::FailedVerification => exit::NOT_VERIFIED,
+            Self::Unproven => exit::UNPROVEN,
+            Self::InvalidConfig => exit::BAD_USAGE,
+            Self::CompileError => exit::BUILD_FAILED,
+            Self::InvalidLaunch | Self::RuntimeError => exit::LAUNCH_FAILED,
+            Self::Timeout => exit::TIMED_OUT,
+            Self::InternalError => exit::INTERNAL,
+        }
+    }
+}
+
+/// A buffer whose replayed contents differ from the recorded epilogue.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Mismatch {
+    /// "allocation", the name of the device variable, or "outside" (of all recorded memory, in the pages that hold it).
+    pub region: String,
+    /// Name that the application gave the allocation, or "".
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub tag: String,
+    /// Start of the region as recorded, e.g. "0x100000000000".
+    pub address: String,
+    /// Bytes.
+    pub size: u64,
+    /// What the elements were taken for, e.g. "f32"; "u8" where nothing is known.
+    pub dtype: String,
+    /// What would have passed: "exact", or e.g. "f32 within 1e-5 (relative)".
+    pub tolerance: String,
+    /// Offset of the first differing element in the region, bytes.
+    pub offset: u64,
+    /// Recorded and replayed value of that element.
+    pub recorded: String,
+    pub replayed: String,
+    /// Elements that differ by more than passes.
+    pub differing: u64,
+    /// Size of an element, bytes.
+    pub element_size: u32,
+    /// Among them, where they are numbers.
+    #[serde(flatten)]
+    pub largest: Option<Largest>,
+    /// The norm that the tolerance bounds, where it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub norm_error: Option<f64>,
+}
+
+/// The largest errors of some elements, each in its unit; infinite where one of two is not a number. In results the
+/// largest double stands for infinity.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Largest {
+    #[serde(rename = "largest_error")]
+    pub absolute: f64,
+    #[serde(rename = "largest_relative_error")]
+    pub relative: f64,
+    /// Units in the last place.
+    #[serde(rename = "largest_ulp")]
+    pub ulp: f64,
+}
+
+impl Largest {
+    pub const INFINITE: Self = Self { absolute: f64::INFINITY, relative: f64::INFINITY, ulp: f64::INFINITY };
+
+    /// Those of both.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            absolute: self.absolute.max(other.absolute),
+            relative: self.relative.max(other.relative),
+            ulp: self.ulp.max(other.ulp),
+        }
+    }
+
+    /// With the largest double for infinity, which JSON does not have.
+    #[must_use]
+    pub fn finite(self) -> Self {
+        Self {
+            absolute: self.absolute.min(f64::MAX),
+            relative: self.relative.min(f64::MAX),
+            ulp: self.ulp.min(f64::MAX),
+        }
+    }
+}
+
+/// A buffer that is not the same in all runs of the same code from the same memory, or not as recorded.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Variation {
+    /// As in [`Mismatch`].
+    pub region: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub tag: String,
+    pub address: String,
+    pub size: u64,
+    pub dtype: String,
+    /// Runs whose contents differ from those of the first run.
+    pub runs: u64,
+    /// Most elements that a run has different from the first run.
+    pub elements: u64,
+    /// Most elements that a run has different from the recording.
+    pub from_recorded: u64,
+    /// Of a run from the first run and from the recording, where the elements are numbers.
+    #[serde(flatten)]
+    pub largest: Option<Largest>,
+}
+
+impl ReplayResult {
+    /// The measured iterations, ns, without the warm-up runs.
+    pub fn measured(&self) -> &[u64] {
+        &self.exec_time[self.warmup.min(self.exec_time.len())..]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn evidence_is_bytes_that_would_be_wrong() {
+        let of = |written, shown| Evidence { written, shown, ..Evidence::default() }.proves();
+        assert!(of(100, 99) && of(8, 8));
+        assert!(!of(0, 0) && !of(100, 0) && !of(100, 98), "nothing, or not enough");
+        let doubted = Evidence { written: 8, shown: 8, doubts: vec![Doubt::ReadsClock], ..Evidence::default() };
+        assert!(!doubted.proves() && serde_json::to_value(&doubted).unwrap()["doubts"][0]["kind"] == "reads_clock");
+        let whole = Evidence { written: 8, shown: 8, rules: vec!["a".into()], ..Evidence::default() };
+        let result = ReplayResult { evidence: Some(whole), ..ReplayResult::default() };
+        let json = serde_json::to_value(&result).unwrap();
+        assert_eq!(json["evidence"]["shown"], 8);
+        assert_eq!(serde_json::from_value::<ReplayResult>(json).unwrap(), result);
+    }
+
+    #[test]
+    fn the_largest_errors_are_fields_among_the_others() {
+        let largest = Some(Largest { absolute: 0.5, relative: f64::MAX, ulp: 3.0 });
+        let result = ReplayResult {
+            largest,
+            mismatch: Some(Mismatch { largest, ..Mismatch::default() }),
+            ..ReplayResult::default()
+        };
+        let json = serde_json::to_value(&result).unwrap();
+        assert_eq!((&json["largest_error"], &json["mismatch"]["largest_ulp"]), (&0.5.into(), &3.0.into()));
+        assert_eq!(serde_json::from_value::<ReplayResult>(json).unwrap(), result);
+        let json = serde_json::to_value(ReplayResult::default()).unwrap();
+        assert!(json.get("largest_error").is_none());
+        assert_eq!(serde_json::from_value::<ReplayResult>(json).unwrap(), ReplayResult::default());
+    }
+}

@@ -1,0 +1,433 @@
+//! `DeviceState.{prologue,epilogue}.<static>.<dynamic>.mneme`: device memory as chunks of the store.
+//!
+//! ```text
+//! "MNEMEST1"                      8 bytes
+//! u32 version, u32 length of the header in bytes
+//! header: JSON, see [`Header`]
+//! 16 bytes for each chunk of each region, in the header's order: variables, then allocations
+//! u64 checksum (XXH3-64) of everything before it
+//! ```
+//!
+//! A region is cut into chunks of [`CHUNK`] bytes from its start; its last chunk may be short.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use mneme_model::hash::{ChunkId, Hash64, checksum};
+use mneme_model::launch::Moment;
+use mneme_model::tolerance::Tolerance;
+use mneme_system::files::regular;
+use serde::{Deserialize, Serialize};
+
+use super::RecordingError;
+use super::database::write_atomically;
+
+/// Chunk size, bytes.
+pub const CHUNK: u64 = 64 * 1024;
+pub const VERSION: u32 = 2;
+/// Without tables of functions, which a reader of this version would take for memory.
+const WITHOUT_TABLES: u32 = 1;
+/// A parameter buffer is no larger (bytes): the driver's limit is below 32 KiB.
+const MAX_PARAMETERS: u64 = 64 * 1024;
+const MAGIC: &[u8; 8] = b"MNEMEST1";
+
+/// The state of device memory at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MemoryState {
+    pub header: Header,
+    /// Chunk identities of each region: `header.variables`, then `header.allocations`.
+    pub chunks: Vec<Vec<ChunkId>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    pub moment: Moment,
+    /// Device variables and constants by name.
+    pub variables: Vec<RecordedVariable>,
+    pub allocations: Vec<Allocation>,
+    /// The parameter buffer of the launch, by argument; in prologues only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<RecordedArgument>,
+    /// The same number in both manifests of an instance ([`pair`]); absent in files of before there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pair: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RecordedVariable {
+    /// Mangled name.
+    pub name: String,
+    /// Where the recording device had it.
+    pub address: u64,
+    /// Bytes.
+    pub size: u64,
+    /// In constant memory: the kernel cannot write it.
+    #[serde(default)]
+    pub constant: bool,
+    /// A constant table of addresses of functions: a replay has its own functions' there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub code: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Allocation {
+    pub address: u64,
+    /// Bytes, as the application asked for.
+    pub size: u64,
+    pub kind: AllocationKind,
+    /// Name given by the application's annotation, or "".
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub tag: String,
+    /// How the application wants it compared; bytes where it does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tolerance: Option<Tolerance>,
+    /// Other processes, or devices beyond the recorded launch, could write to it meanwhile.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub shared: bool,
+}
+
+/// Whether a word of an argument is an address in recorded memory, which means nothing in another process. One behind
+/// the last byte is one still.
+pub fn is_recorded_address(allocations: &[Allocation], word: u64) -> bool {
+    allocations.iter().any(|allocation| word.checked_sub(allocation.address).is_some_and(|at| at <= allocation.size))
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AllocationKind {
+    /// From the recorder's arena.
+    Arena,
+    /// From the vendor's allocator: pools, managed memory, the application's own mappings.
+    Vendor,
+    /// Page-locked host memory that the kernel can address.
+    Host,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RecordedArgument {
+    /// Offset in the parameter buffer, bytes.
+    pub offset: u32,
+    #[serde(with = "hex")]
+    pub bytes: Vec<u8>,
+}
+
+/// A stretch of device memory in a [`MemoryState`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RecordedRegion<'a> {
+    /// Name of the device variable; `None` for an allocation.
+    pub variable: Option<&'a RecordedVariable>,
+    pub tag: &'a str,
+    /// How the application wanted it compared.
+    pub tolerance: Option<Tolerance>,
+    /// Others could write to it meanwhile.
+    pub shared: bool,
+    pub address: u64,
+    /// Bytes.
+    pub size: u64,
+    pub chunks: &'a [ChunkId],
+}
+
+impl RecordedRegion<'_> {
+    /// Offset and length, bytes, of chunk `index` in the region.
+    pub fn extent(&self, index: usize) -> (u64, u64) {
+        let offset = index as u64 * CHUNK;
+        (offset, CHUNK.min(self.size - offset))
+    }
+}
+
+/// Chunks that a region of `size` bytes is cut into.
+pub fn chunk_count(size: u64) -> usize {
+    size.div_ceil(CHUNK) as usize
+}
+
+impl MemoryState {
+    /// Variables first, then allocations.
+    pub fn regions(&self) -> impl Iterator<Item = RecordedRegion<'_>> {
+        let variables =
+            self.header.variables.iter().map(|it| (Some(it), it.name.as_str(), None, false, it.address, it.size));
+        let allocations = self
+            .header
+            .allocations
+            .iter()
+            .map(|it| (None, it.tag.as_str(), it.tolerance, it.shared, it.address, it.size));
+        variables.chain(allocations).zip(&self.chunks).map(
+            |((variable, tag, tolerance, shared, address, size), chunks)| RecordedRegion {
+                variable,
+                tag,
+                tolerance,
+                shared,
+                address,
+                size,
+                chunks,
+            },
+        )
+    }
+
+    /// Bytes of memory described.
+    pub fn memory_bytes(&self) -> u64 {
+        self.regions().map(|region| region.size).sum()
+    }
+
+    /// The parameter buffer, gaps zero-filled.
+    pub fn parameter_buffer(&self) -> Vec<u8> {
+        let mut buffer = Vec::new();
+        for argument in &self.header.arguments {
+            let end = argument.offset as usize + argument.bytes.len();
+            if buffer.len() < end {
+                buffer.resize(end, 0);
+            }
+            buffer[argument.offset as usize..end].copy_from_slice(&argument.bytes);
+        }
+        buffer
+    }
+
+    /// Writes the manifest by a temporary name and a rename. The chunks it names must be on disk (synced) before.
+    pub fn save(&self, path: &Path) -> Result<(), RecordingError> {
+        write_atomically(path, &self.encode())
+    }
+
+    /// What the file holds.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let header = serde_json::to_vec(&self.header).expect("plain data serialises");
+        let mut bytes = MAGIC.to_vec();
+        let has_tables = self.header.variables.iter().any(|variable| variable.code);
+        bytes.extend_from_slice(&if has_tables { VERSION } else { WITHOUT_TABLES }.to_le_bytes());
+        bytes.extend_from_slice(&(header.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&header);
+        for id in self.chunks.iter().flatten() {
+            bytes.extend_from_slice(&id.0);
+        }
+        bytes.extend_from_slice(&checksum(&bytes).to_le_bytes());
+        bytes
+    }
+
+    pub fn load(path: &Path) -> Result<Self, RecordingError> {
+        let bytes = regular::read(path).map_err(RecordingError::io(path))?;
+        Self::parse(path, &bytes)
+    }
+
+    fn parse(path: &Path, bytes: &[u8]) -> Result<Self, RecordingError> {
+        let damaged = |what: &str| RecordingError::damaged(path, what);
+        let (body, sum) = bytes.split_last_chunk::<8>().ok_or_else(|| damaged("it is too short"))?;
+        let rest = body.strip_prefix(MAGIC).ok_or_else(|| damaged("it is not a memory manifest"))?;
+        let (version, rest) = rest.split_first_chunk::<4>().ok_or_else(|| damaged("it is too short"))?;
+        let version = u32::from_le_bytes(*version);
+        if version > VERSION {
+            return Err(RecordingError::Version { path: path.into(), found: version, supported: VERSION });
+        }
+        if checksum(body) != u64::from_le_bytes(*sum) {
+            return Err(damaged("its checksum does not match"));
+        }
+        let (length, rest) = rest.split_first_chunk::<4>().ok_or_else(|| damaged("it is too short"))?;
+        let (header, ids) = rest
+            .split_at_checked(u32::from_le_bytes(*length) as usize)
+            .ok_or_else(|| damaged("its header is cut short"))?;
+        let header: Header = serde_json::from_slice(header).map_err(|error| damaged(&error.to_string()))?;
+        if header
+            .arguments
+            .iter()
+            .any(|argument| u64::from(argument.offset) + argument.bytes.len() as u64 > MAX_PARAMETERS)
+        {
+            return Err(damaged("its arguments are larger than any kernel's"));
+        }
+        let (ids, remainder) = ids.as_chunks::<16>();
+        let sizes = header
+            .variables
+            .iter()
+            .map(|variable| variable.size)
+            .chain(header.allocations.iter().map(|allocation| allocation.size));
+        let mut ids = ids.iter().map(|id| ChunkId(*id));
+        let chunks: Vec<Vec<ChunkId>> = sizes.map(|size| ids.by_ref().take(chunk_count(size)).collect()).collect();
+        let state = Self { header, chunks };
+        let complete = state.regions().all(|region| region.chunks.len() == chunk_count(region.size));
+        if !complete || ids.next().is_some() || !remainder.is_empty() {
+            return Err(damaged("its chunk table does not fit its regions"));
+        }
+        Ok(state)
+    }
+}
+
+/// Marks two states as the halves of one instance: with the XXH3-64 of what both say, so that equal recordings have
+/// equal files.
+pub fn pair(prologue: &mut MemoryState, epilogue: &mut MemoryState) {
+    (prologue.header.pair, epilogue.header.pair) = (None, None);
+    let sum = Hash64::new().part(&prologue.encode()).part(&epilogue.encode()).finish();
+    (prologue.header.pair, epilogue.header.pair) = (Some(sum), Some(sum));
+}
+
+/// Why two states cannot be the halves of one instance, said of the second one.
+pub(super) fn mismatch(prologue: &MemoryState, epilogue: &MemoryState) -> Option<String> {
+    if (prologue.header.moment, epilogue.header.moment) != (Moment::Prologue, Moment::Epilogue) {
+        return Some("one of the two is in the place of the other".into());
+    }
+    if prologue.header.pair != epilogue.header.pair {
+        return Some("they are of two recordings".into());
+    }
+    let regions = |state: &MemoryState| {
+        let mut all: Vec<_> =
+            state.regions().map(|it| (it.variable.map(|it| it.name.clone()), it.address, it.size)).collect();
+        all.sort_unstable();
+        all
+    };
+    let (before, after) = (regions(prologue), regions(epilogue));
+    if before == after {
+        return None;
+    }
+    let differing =
+        before.iter().find(|it| !after.contains(it)).or_else(|| after.iter().find(|it| !before.contains(it)));
+    Some(match differing {
+        Some((Some(name), ..)) => format!("the variable {name} is not the same in both"),
+        Some((None, address, size)) => format!("the {size} bytes at {address:#x} are not in both"),
+        None => "one names memory twice".into(),
+    })
+}
+
+mod hex {
+    //! Bytes as a hexadecimal string in JSON.
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub fn serialize<S: Serializer>(bytes: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
+        use std::fmt::Write;
+        let text = bytes.iter().fold(String::new(), |mut text, byte| {
+            let _ = write!(text, "{byte:02x}");
+            text
+        });
+        serializer.serialize_str(&text)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+        if !rest.is_empty() {
+            return Err(D::Error::custom("an odd number of hexadecimal digits"));
+        }
+        pairs
+            .iter()
+            .map(|pair| {
+                std::str::from_utf8(pair)
+                    .ok()
+                    .and_then(|pair| u8::from_str_radix(pair, 16).ok())
+                    .ok_or_else(|| D::Error::custom("not hexadecimal"))
+            })
+            .collect()
+    }
+}
+
+/// Whether a file is a manifest of ours. Snapshots of the existing Mneme may begin with anything.
+pub fn is_manifest(path: &Path) -> Result<bool, RecordingError> {
+    start_of(path).map(|(_, start)| start == MAGIC)
+}
+
+/// The file, and its first bytes, which have been read from it.
+fn start_of(path: &Path) -> Result<(File, Vec<u8>), RecordingError> {
+    let mut start = Vec::new();
+    let mut file = regular::open(path).map_err(RecordingError::io(path))?;
+    Read::by_ref(&mut file).take(MAGIC.len() as u64).read_to_end(&mut start).map_err(RecordingError::io(path))?;
+    Ok((file, start))
+}
+
+/// Reads a manifest, with the checksum of the file (XXH3-64); `None` for a file of another format.
+///
+/// # Errors
+/// It cannot be read, is damaged or of a later version.
+pub fn load_if_manifest(path: &Path) -> Result<Option<(MemoryState, u64)>, RecordingError> {
+    let (mut file, mut bytes) = start_of(path)?;
+    if bytes != MAGIC {
+        return Ok(None);
+    }
+    file.read_to_end(&mut bytes).map_err(RecordingError::io(path))?;
+    Ok(Some((MemoryState::parse(path, &bytes)?, checksum(&bytes))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn state() -> MemoryState {
+        MemoryState {
+            header: Header {
+                moment: Moment::Prologue,
+                variables: vec![RecordedVariable {
+                    name: "counter".into(),
+                    address: 0x1000,
+                    size: 4,
+                    constant: false,
+                    code: false,
+                }],
+                allocations: vec![Allocation {
+                    address: 0x1000_0000_0000,
+                    size: CHUNK + 1,
+                    kind: AllocationKind::Arena,
+                    tag: String::new(),
+                    tolerance: None,
+                    shared: false,
+                }],
+                arguments: vec![
+                    RecordedArgument { offset: 0, bytes: vec![1, 2, 3, 4] },
+                    RecordedArgument { offset: 8, bytes: vec![0xff; 8] },
+                ],
+                pair: Some(u64::MAX),
+            },
+            chunks: vec![vec![ChunkId([1; 16])], vec![ChunkId::ZERO, ChunkId([2; 16])]],
+        }
+    }
+
+    #[test]
+    fn a_saved_state_loads_equal() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.mneme");
+        state().save(&path).unwrap();
+        assert_eq!(MemoryState::load(&path).unwrap(), state());
+        assert_eq!(state().parameter_buffer(), [1, 2, 3, 4, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255]);
+        assert_eq!(state().regions().nth(1).unwrap().extent(1), (CHUNK, 1));
+    }
+
+    /// What says nothing of it is of a recorder that did not know.
+    #[test]
+    fn memory_is_shared_where_the_header_says_so() {
+        let mut marked = state().header;
+        assert!(!serde_json::to_string(&marked).unwrap().contains("shared"));
+        marked.allocations[0].shared = true;
+        let text = serde_json::to_string(&marked).unwrap();
+        assert_eq!(serde_json::from_str::<Header>(&text).unwrap(), marked);
+        assert_eq!(serde_json::from_str::<Header>(&text.replace(r#","shared":true"#, "")).unwrap(), state().header);
+    }
+
+    #[test]
+    fn an_absurd_parameter_buffer_is_damage() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.mneme");
+        let mut hostile = state();
+        hostile.header.arguments[1].offset = u32::MAX;
+        hostile.save(&path).unwrap();
+        assert!(matches!(MemoryState::load(&path), Err(RecordingError::Damaged { .. })));
+    }
+
+    #[test]
+    fn every_flipped_byte_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.mneme");
+        state().save(&path).unwrap();
+        let good = std::fs::read(&path).unwrap();
+        for at in 0..good.len() {
+            let mut bad = good.clone();
+            bad[at] ^= 0x10;
+            assert!(MemoryState::parse(&path, &bad).is_err(), "byte {at}");
+            assert!(MemoryState::parse(&path, &good[..at]).is_err(), "cut at {at}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_input_makes_the_parser_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+            let mut whole = MAGIC.to_vec();
+            whole.extend_from_slice(&VERSION.to_le_bytes());
+            whole.extend_from_slice(&bytes);
+            let sum = checksum(&whole);
+            whole.extend_from_slice(&sum.to_le_bytes());
+            let _ = MemoryState::parse(Path::new("x"), &whole);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The addresses that a kernel's database names, `VAddr` and `VASize`.
+//!
+//! The existing Mneme maps all of them as memory, by one allocation, before it loads anything: what they span is what a
+//! GPU must have free, and what lies elsewhere cannot be replayed.
+
+use std::ops::Range;
+use std::path::Path;
+
+use mneme_model::units;
+
+use super::memory::File;
+use crate::RecordingError;
+use crate::database::KernelRecord;
+use crate::manifest::is_manifest;
+
+/// Granularity at which the existing Mneme maps memory, bytes.
+pub const PAGE: u64 = 2 << 20;
+/// No GPU has as much memory, bytes. Arenas of two devices are twice as far from each other.
+const MOST: u64 = 1 << 40;
+
+/// Whole pages around memory at these places (address, bytes); `None` where there is none.
+pub fn around(memory: impl IntoIterator<Item = (u64, u64)>) -> Option<Range<u64>> {
+    let pages = memory.into_iter().filter(|(_, size)| *size > 0).map(|(address, size)| {
+        let end = address.saturating_add(size);
+        address / PAGE * PAGE..end.checked_next_multiple_of(PAGE).unwrap_or(u64::MAX)
+    });
+    pages.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end))
+}
+
+/// The addresses of the allocations that a snapshot describes, whole pages; `None` where there are none.
+pub fn of(path: &Path) -> Result<Option<Range<u64>>, RecordingError> {
+    let file = File::open(path)?;
+    Ok(around(file.layout.blobs.iter().map(|blob| (blob.address, blob.size.max(blob.reserved)))))
+}
+
+/// The addresses of two.
+pub fn joined(one: Option<Range<u64>>, other: Option<Range<u64>>) -> Option<Range<u64>> {
+    around(one.into_iter().chain(other).map(|range| (range.start, range.end - range.start)))
+}
+
+/// Has a record, about to be written to a folder, name the memory of all its instances there and that of new ones.
+pub fn include(folder: &Path, record: &mut KernelRecord, new: Option<Range<u64>>) -> Result<(), RecordingError> {
+    let mut all = new;
+    for instance in record.instances.values() {
+        let path = folder.join(&instance.prologue);
+        // Instances in files of ours the existing Mneme does not read.
+        if !is_manifest(&path)? {
+            let one = of(&path)?;
+            all = joined(all, one);
+        }
+    }
+    // Without memory, a page: nothing cannot be mapped.
+    let (start, size) = match all {
+        Some(all) => (all.start, all.end - all.start),
+        None => (address(&record.arena_address) / PAGE * PAGE, PAGE),
+    };
+    if size > MOST {
+        let what = format!(
+            "its memory spans {} of addresses, which the existing Mneme maps in one piece; copy its instances into folders of their own (-rid)",
+            units::bytes(size)
+        );
+        return Err(RecordingError::NotUpstreams { path: folder.join(record.file_name()), what });
+    }
+    record.arena_address = format!("{start:#018x}");
+    record.arena_size = size;
+    Ok(())
+}
+
+fn address(text: &str) -> u64 {
+    u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap_or(0)
+}

@@ -1,0 +1,448 @@
+//! The confinement of a process that runs recorded code, or has LLVM read it.
+//!
+//! It may compute, and nothing else.
+//!
+//! Landlock takes the files and the network away, seccomp new programs and processes, sockets and whatever reaches
+//! other processes or the system. Where the kernel has one of them only, or neither, that one is left out, and
+//! [`Enforced`] tells.
+
+use std::collections::BTreeMap;
+use std::os::fd::RawFd;
+use std::path::PathBuf;
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
+    make_bitflags, path_beneath_rules,
+};
+use serde::{Deserialize, Serialize};
+
+use super::descriptors::close_range;
+
+/// Libraries that the C library or the device may load late, and what the kernel says of memory and processors.
+const READABLE: [&str; 9] = [
+    "/lib",
+    "/lib64",
+    "/usr/lib",
+    "/usr/lib64",
+    "/etc/ld.so.cache",
+    "/proc/meminfo",
+    "/proc/cpuinfo",
+    "/proc/self/cgroup",
+    "/sys/fs/cgroup",
+];
+
+/// What a process keeps.
+#[derive(Clone, Debug, Default)]
+pub struct AllowedResources {
+    /// Files and folders that it may read besides.
+    pub readable: Vec<PathBuf>,
+    /// Folders that it may write to.
+    pub writable: Vec<PathBuf>,
+    /// Descriptors, beside standard input, output and error; all others are closed.
+    pub descriptors: Vec<RawFd>,
+}
+
+/// What the kernel has enforced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Enforced {
+    pub landlock: bool,
+    pub seccomp: bool,
+}
+
+impl std::fmt::Display for Enforced {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match (self.landlock, self.seccomp) {
+            (true, true) => "confined by Landlock and seccomp",
+            (true, false) => "confined by Landlock only, as the kernel offers no seccomp",
+            (false, true) => "confined by seccomp only, as the kernel offers no Landlock",
+            (false, false) => "not confined, as the kernel offers neither Landlock nor seccomp",
+        })
+    }
+}
+
+/// Confines this process for good. It should have one thread: Landlock does not reach others that are there already.
+pub fn enter(allowed: &AllowedResources) -> Enforced {
+    close_all_but(&allowed.descriptors);
+    Enforced { landlock: restrict_files(allowed).unwrap_or(false), seccomp: refuse_calls() }
+}
+
+/// Closes what was inherited: the streams of other processes of this replay among them.
+pub(super) fn close_all_but(kept: &[RawFd]) {
+    let mut kept: Vec<u32> = kept.iter().filter_map(|descriptor| u32::try_from(*descriptor).ok()).collect();
+    kept.sort_unstable();
+    let mut first = libc::STDERR_FILENO as u32 + 1;
+    for kept in kept.into_iter().filter(|kept| *kept > libc::STDERR_FILENO as u32) {
+        close(first, kept.saturating_sub(1));
+        first = kept + 1;
+    }
+    close(first, u32::MAX);
+}
+
+fn close(first: u32, last: u32) {
+    // SAFETY: nobody in this process knows of these descriptors: it was forked, and what it uses is kept.
+    unsafe { close_range(first, last) };
+}
+
+/// Landlock, as far as the kernel has it.
+fn restrict_files(allowed: &AllowedResources) -> Result<bool, RulesetError> {
+    let abi = ABI::V6;
+    let reading = make_bitflags!(AccessFs::{ReadFile | ReadDir});
+    let status = Ruleset::default()
+        .handle_access(AccessFs::from_all(abi))?
+        .handle_access(AccessNet::from_all(abi))?
+        .scope(Scope::from_all(abi))?
+        .create()?
+        .add_rules(path_beneath_rules(READABLE, reading))?
+        .add_rules(path_beneath_rules(&allowed.readable, reading))?
+        .add_rules(path_beneath_rules(&allowed.writable, AccessFs::from_all(abi) & !AccessFs::Execute))?
+        .restrict_self()?;
+    Ok(status.ruleset != RulesetStatus::NotEnforced)
+}
+
+/// The same on all processors; libc does not name it for each.
+const SYS_FCHMODAT2: libc::c_long = 452;
+
+/// Calls that no process which computes has a use for: other programs, other processes, the network, the rights and
+/// dates of files (of which Landlock does not know), and the system itself.
+const REFUSED: &[libc::c_long] = &[
+    // Programs and processes.
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_process_mrelease,
+    libc::SYS_kcmp,
+    libc::SYS_migrate_pages,
+    libc::SYS_move_pages,
+    libc::SYS_pidfd_open,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_pidfd_send_signal,
+    // Sockets and asynchronous calls, which would get around this filter.
+    libc::SYS_socket,
+    libc::SYS_socketpair,
+    libc::SYS_bind,
+    libc::SYS_connect,
+    libc::SYS_listen,
+    libc::SYS_accept,
+    libc::SYS_accept4,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_io_setup,
+    libc::SYS_io_submit,
+    // Rights and dates of files.
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    SYS_FCHMODAT2,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    libc::SYS_utimensat,
+    // Namespaces and mounts.
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_chroot,
+    libc::SYS_pivot_root,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_mount_setattr,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_name_to_handle_at,
+    // The system.
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_syslog,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_adjtimex,
+    libc::SYS_clock_adjtime,
+];
+
+/// Those that x86-64 alone has: calls that others took the place of, and those of its ports.
+#[cfg(target_arch = "x86_64")]
+const REFUSED_HERE: &[libc::c_long] = &[
+    libc::SYS_fork,
+    libc::SYS_vfork,
+    libc::SYS_chmod,
+    libc::SYS_chown,
+    libc::SYS_lchown,
+    libc::SYS_utime,
+    libc::SYS_utimes,
+    libc::SYS_futimesat,
+    libc::SYS_iopl,
+    libc::SYS_ioperm,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const REFUSED_HERE: &[libc::c_long] = &[];
+
+/// What a filter does at a call.
+#[derive(Clone)]
+enum Verdict {
+    /// It fails with this error.
+    Refused(libc::c_int),
+    /// It is refused unless the low half of this argument is one of the values.
+    AllowedFor(u32, Vec<u32>),
+    /// It is refused where the low half of this argument is one of the values.
+    RefusedFor(u32, Vec<u32>),
+    /// It is refused unless the low half of this argument has one of these bits.
+    AllowedWithBits(u32, u32),
+}
+
+/// By number, ascending.
+fn verdicts() -> Vec<(u32, Verdict)> {
+    let own = std::process::id();
+    let mut verdicts: BTreeMap<libc::c_long, Verdict> =
+        REFUSED.iter().chain(REFUSED_HERE).map(|call| (*call, Verdict::Refused(libc::EPERM))).collect();
+    // Signals go to this process alone; so do limits, which may also name it by 0. A number of a thread alone may be
+    // another process's.
+    for call in [libc::SYS_kill, libc::SYS_tgkill, libc::SYS_rt_sigqueueinfo, libc::SYS_rt_tgsigqueueinfo] {
+        verdicts.insert(call, Verdict::AllowedFor(0, vec![own]));
+    }
+    verdicts.insert(libc::SYS_prlimit64, Verdict::AllowedFor(0, vec![own, 0]));
+    verdicts.insert(libc::SYS_tkill, Verdict::Refused(libc::EPERM));
+    // Threads, but no processes. The C library begins threads by clone where there is no clone3, whose flags no filter
+    // can see.
+    verdicts.insert(libc::SYS_clone, Verdict::AllowedWithBits(0, libc::CLONE_THREAD.cast_unsigned()));
+    verdicts.insert(libc::SYS_clone3, Verdict::Refused(libc::ENOSYS));
+    // Words put into a terminal are commands of whoever sits there.
+    verdicts.insert(libc::SYS_ioctl, Verdict::RefusedFor(1, vec![libc::TIOCSTI as u32, libc::TIOCLINUX as u32]));
+    verdicts.into_iter().map(|(call, verdict)| (call as u32, verdict)).collect()
+}
+
+/// Numbers from here on are calls of another convention (x32), which a list of the usual numbers says nothing about.
+const OTHER_CONVENTION: u32 = 0x4000_0000;
+
+const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
+const REFUSE: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned();
+
+/// `AUDIT_ARCH_X86_64`.
+#[cfg(target_arch = "x86_64")]
+const ARCHITECTURE: u32 = 0xc000_003e;
+/// `AUDIT_ARCH_AARCH64`.
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURE: u32 = 0xc000_00b7;
+
+fn step(code: u32, if_so: usize, if_not: usize, value: u32) -> libc::sock_filter {
+    let near = |distance: usize| u8::try_from(distance).expect("a filter this small has near jumps");
+    libc::sock_filter { code: code as u16, jt: near(if_so), jf: near(if_not), k: value }
+}
+
+fn load(offset: u32) -> libc::sock_filter {
+    step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, offset)
+}
+
+fn jump(test: u32, if_so: usize, if_not: usize, value: u32) -> libc::sock_filter {
+    step(libc::BPF_JMP | test | libc::BPF_K, if_so, if_not, value)
+}
+
+fn answer(value: u32) -> libc::sock_filter {
+    step(libc::BPF_RET | libc::BPF_K, 0, 0, value)
+}
+
+/// The filter. What it sees begins with the number of the call, the architecture, eight bytes of no interest here and
+/// the arguments, eight bytes each. Calls are found by halving: a kernel tries a new filter with each number that there
+/// is, and to install one that goes through a list takes longer than a millisecond.
+fn filter() -> Vec<libc::sock_filter> {
+    let mut program =
+        vec![load(4), jump(libc::BPF_JEQ, 1, 0, ARCHITECTURE), answer(libc::SECCOMP_RET_KILL_PROCESS), load(0)];
+    program.extend([jump(libc::BPF_JGE, 0, 1, OTHER_CONVENTION), answer(REFUSE)]);
+    program.extend(search(&verdicts()));
+    program
+}
+
+/// The part of it that judges a call of which only `verdicts` may say something; its number is loaded.
+fn search(verdicts: &[(u32, Verdict)]) -> Vec<libc::sock_filter> {
+    match verdicts {
+        [] => vec![answer(ALLOW)],
+        [(call, verdict)] => {
+            let mut program = vec![jump(libc::BPF_JEQ, 1, 0, *call), answer(ALLOW)];
+            program.extend(judge(verdict));
+            program
+        }
+        _ => {
+            let (before, from) = verdicts.split_at(verdicts.len() / 2);
+            let before = search(before);
+            let mut program = vec![jump(libc::BPF_JGE, before.len(), 0, from[0].0)];
+            program.extend(before);
+            program.extend(search(from));
+            program
+        }
+    }
+}
+
+fn judge(verdict: &Verdict) -> Vec<libc::sock_filter> {
+    let (argument, test, values, found, other) = match verdict {
+        Verdict::Refused(error) => return vec![answer(libc::SECCOMP_RET_ERRNO | error.cast_unsigned())],
+        Verdict::AllowedFor(argument, values) => (argument, libc::BPF_JEQ, values.clone(), ALLOW, REFUSE),
+        Verdict::RefusedFor(argument, values) => (argument, libc::BPF_JEQ, values.clone(), REFUSE, ALLOW),
+        Verdict::AllowedWithBits(argument, bits) => (argument, libc::BPF_JSET, vec![*bits], ALLOW, REFUSE),
+    };
+    let mut program = vec![load(16 + 8 * argument)];
+    program.extend(values.iter().rev().enumerate().rev().map(|(left, value)| jump(test, left + 1, 0, *value)));
+    program.extend([answer(other), answer(found)]);
+    program
+}
+
+/// Installs the filter for all threads of this process; false where the kernel takes none. Older kernels switch a
+/// processor's speculation off for whoever has a filter, which kernels would pay for in their times; what could be read
+/// so is this process's own.
+fn refuse_calls() -> bool {
+    let filter = filter();
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
+    let flags = libc::SECCOMP_FILTER_FLAG_TSYNC | libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW;
+    // SAFETY: the first call takes numbers; the kernel copies the filter, which is alive.
+    unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+            && libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program) == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::child::{Child, ChildStderr, ProcessEnd};
+
+    /// The error of a system call, 0 where it succeeds.
+    fn errno(result: libc::c_long) -> i32 {
+        if result < 0 { std::io::Error::last_os_error().raw_os_error().unwrap_or(-1) } else { 0 }
+    }
+
+    /// What `attempt` comes to in a confined child, as an exit status; `None` where this kernel does not offer all of
+    /// it.
+    fn confined(allowed: AllowedResources, attempt: impl FnOnce() -> i32) -> Option<i32> {
+        const NOT_OFFERED: i32 = 255;
+        let mut child = Child::start(ChildStderr::Kept, || {
+            let enforced = enter(&allowed);
+            if enforced == (Enforced { landlock: true, seccomp: true }) { attempt() } else { NOT_OFFERED }
+        })
+        .unwrap();
+        match child.wait(Duration::from_secs(20)) {
+            Some(ProcessEnd::Exited(NOT_OFFERED)) => {
+                mneme_fixtures::skip("this kernel does not offer both Landlock and seccomp");
+                None
+            }
+            Some(ProcessEnd::Exited(status)) => Some(status),
+            end => panic!("{end:?}: {:?}", child.output()),
+        }
+    }
+
+    fn open(path: &std::path::Path, flags: i32) -> i32 {
+        let path = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+        // SAFETY: a string that lives.
+        errno(unsafe { libc::open(path.as_ptr(), flags, 0o600) }.into())
+    }
+
+    #[test]
+    fn nothing_is_written_or_read_but_what_the_room_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let (own, foreign) = (folder.path().join("own"), folder.path().join("foreign"));
+        for folder in [&own, &foreign] {
+            std::fs::create_dir(folder).unwrap();
+            std::fs::write(folder.join("there"), "x").unwrap();
+        }
+        let allowed = AllowedResources { writable: vec![own.clone()], ..AllowedResources::default() };
+        let attempts: [(std::path::PathBuf, i32, i32); 6] = [
+            (own.join("new"), libc::O_CREAT | libc::O_WRONLY, 0),
+            (own.join("there"), libc::O_RDWR | libc::O_TRUNC, 0),
+            (foreign.join("new"), libc::O_CREAT | libc::O_WRONLY, libc::EACCES),
+            (foreign.join("there"), libc::O_RDONLY, libc::EACCES),
+            ("/etc/passwd".into(), libc::O_RDONLY, libc::EACCES),
+            ("/proc/meminfo".into(), libc::O_RDONLY, 0),
+        ];
+        for (path, flags, expected) in attempts {
+            let status = confined(allowed.clone(), || open(&path, flags));
+            assert!(status.is_none_or(|status| status == expected), "{}: {status:?}", path.display());
+        }
+        let removed = confined(allowed, || if std::fs::remove_file(foreign.join("there")).is_err() { 1 } else { 0 });
+        assert!(removed != Some(0) && foreign.join("there").exists());
+    }
+
+    #[test]
+    fn nothing_reaches_programs_processes_or_the_network() {
+        let parent = std::process::id() as libc::pid_t;
+        // Where there is no such call, another way of starting a program.
+        #[cfg(target_arch = "x86_64")]
+        const FORK: libc::c_long = libc::SYS_fork;
+        #[cfg(not(target_arch = "x86_64"))]
+        const FORK: libc::c_long = libc::SYS_execveat;
+        type Attempt = (&'static str, fn(libc::pid_t) -> libc::c_long, i32);
+        // SAFETY: each call has numbers and null pointers for arguments, which the kernel checks.
+        let attempts: [Attempt; 15] = unsafe {
+            [
+                ("execve", |_| libc::syscall(libc::SYS_execve, c"/bin/true".as_ptr(), 0, 0), libc::EPERM),
+                ("fork", |_| libc::syscall(FORK), libc::EPERM),
+                ("clone", |_| libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0), libc::EPERM),
+                ("clone3", |_| libc::syscall(libc::SYS_clone3, 0, 0), libc::ENOSYS),
+                ("socket", |_| libc::syscall(libc::SYS_socket, libc::AF_INET, libc::SOCK_STREAM, 0), libc::EPERM),
+                ("unix socket", |_| libc::syscall(libc::SYS_socket, libc::AF_UNIX, libc::SOCK_STREAM, 0), libc::EPERM),
+                ("ptrace", |parent| libc::syscall(libc::SYS_ptrace, libc::PTRACE_ATTACH, parent, 0, 0), libc::EPERM),
+                (
+                    "process_vm_readv",
+                    |parent| libc::syscall(libc::SYS_process_vm_readv, parent, 0, 0, 0, 0, 0),
+                    libc::EPERM,
+                ),
+                ("kill", |parent| libc::syscall(libc::SYS_kill, parent, 0), libc::EPERM),
+                ("kill of a group", |_| libc::syscall(libc::SYS_kill, 0, 0), libc::EPERM),
+                ("tkill", |parent| libc::syscall(libc::SYS_tkill, parent, 0), libc::EPERM),
+                ("io_uring_setup", |_| libc::syscall(libc::SYS_io_uring_setup, 1, 0), libc::EPERM),
+                ("unshare", |_| libc::syscall(libc::SYS_unshare, libc::CLONE_NEWUSER), libc::EPERM),
+                (
+                    "a call of x32",
+                    |_| libc::syscall(libc::c_long::from(OTHER_CONVENTION) + libc::SYS_execve, 0, 0, 0),
+                    libc::EPERM,
+                ),
+                ("kill of itself", |_| libc::syscall(libc::SYS_kill, libc::getpid(), 0), 0),
+            ]
+        };
+        for (name, attempt, expected) in attempts {
+            let status = confined(AllowedResources::default(), || errno(attempt(parent)));
+            assert!(status.is_none_or(|status| status == expected), "{name}: {status:?}");
+        }
+    }
+
+    /// It is entered for each build.
+    #[test]
+    fn threads_memory_and_kept_descriptors_are_left() {
+        let (reader, writer) = crate::child::pipe().unwrap();
+        let descriptor = |fd: &std::os::fd::OwnedFd| std::os::fd::AsRawFd::as_raw_fd(fd);
+        let (kept, closed) = (descriptor(&writer), descriptor(&reader));
+        let status = confined(AllowedResources { descriptors: vec![kept], ..AllowedResources::default() }, || {
+            let sum = std::thread::spawn(|| vec![1u8; 1 << 24].iter().map(|byte| i32::from(*byte)).sum::<i32>()).join();
+            // SAFETY: asks about numbers.
+            let state = |descriptor| unsafe { libc::fcntl(descriptor, libc::F_GETFD) };
+            i32::from(!(sum.is_ok_and(|sum| sum == 1 << 24) && state(kept) >= 0 && state(closed) < 0))
+        });
+        assert!(status.is_none_or(|status| status == 0), "{status:?}");
+    }
+}

@@ -1,0 +1,94 @@
+//! The process-group guard, which ends the programs that a build has started.
+//!
+//! It is a process that outlives this one by a moment.
+//!
+//! The system ends a process with its parent where it is asked to, but not what that process has started: a wrapper of
+//! an assembler would leave the assembler behind when the build is killed. So those programs are a group, which a small
+//! process leads that does nothing but wait for our end.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use crate::descriptors::close_range;
+
+/// The leader of a group of programs, all of which end when this is dropped, or when this process ends.
+pub struct GroupGuard {
+    leader: libc::pid_t,
+    /// Closed by our end, whatever that is, as nobody else has it.
+    _ours: OwnedFd,
+}
+
+impl GroupGuard {
+    /// # Errors
+    /// The system has no room for another process, or no descriptor.
+    pub fn start() -> io::Result<Self> {
+        let mut ends = [0; 2];
+        // SAFETY: room for two descriptors.
+        if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: new descriptors, which nobody else owns.
+        let [theirs, ours] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
+        // SAFETY: the child calls nothing but what is safe after a fork of a process with threads, and does not return.
+        match unsafe { libc::fork() } {
+            -1 => Err(io::Error::last_os_error()),
+            // SAFETY: this is the child, which needs nothing of what it inherited.
+            0 => unsafe { watch(theirs.as_raw_fd()) },
+            leader => {
+                // The child does the same: either may be the first to run on.
+                // SAFETY: takes no pointers.
+                unsafe { libc::setpgid(leader, leader) };
+                Ok(Self { leader, _ours: ours })
+            }
+        }
+    }
+
+    /// Makes the program one of the group. It also ends with the thread that starts it, should the leader be killed.
+    pub fn guard<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        // SAFETY: prctl takes no pointers, and is safe between fork and exec.
+        unsafe {
+            command.process_group(self.leader).pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            })
+        }
+    }
+}
+
+impl Drop for GroupGuard {
+    fn drop(&mut self) {
+        // SAFETY: takes no pointers but to nothing. The leader has not been waited for: no other process or group has
+        // its number.
+        unsafe {
+            libc::killpg(self.leader, libc::SIGKILL);
+            while libc::waitpid(self.leader, std::ptr::null_mut(), 0) < 0
+                && io::Error::last_os_error().kind() == io::ErrorKind::Interrupted
+            {}
+        }
+    }
+}
+
+/// The life of the leader: waits for the other end of `pipe` to be closed, and ends its group.
+///
+/// # Safety
+/// In a forked child only, where nothing that it inherited is needed any more.
+unsafe fn watch(pipe: libc::c_int) -> ! {
+    let pipe_number = pipe as libc::c_uint;
+    // SAFETY: none of these takes a pointer but `read`, which writes one byte at most. Nobody uses what is closed.
+    unsafe {
+        let leads = libc::setpgid(0, 0) == 0;
+        // Others wait for the ends of what this process has inherited.
+        if pipe_number > 0 {
+            close_range(0, pipe_number - 1);
+        }
+        close_range(pipe_number + 1, libc::c_uint::MAX);
+        let mut byte = 0u8;
+        while libc::read(pipe, (&raw mut byte).cast(), 1) < 0 && *libc::__errno_location() == libc::EINTR {}
+        if leads {
+            libc::killpg(0, libc::SIGKILL);
+        }
+        libc::_exit(0)
+    }
+}

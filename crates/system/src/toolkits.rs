@@ -1,0 +1,60 @@
+//! The places where CUDA toolkits and parts of ROCm are installed.
+
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+
+use crate::files::trust;
+
+/// Folders of ROCm's device libraries: of Debian 12, of Fedora, of ROCm's own packages.
+const DEVICE_LIBRARIES: [&str; 3] =
+    ["/usr/lib/x86_64-linux-gnu/amdgcn/bitcode", "/usr/amdgcn/bitcode", "/opt/rocm/amdgcn/bitcode"];
+
+/// The oldest clang in whose folder a distribution has them (Debian 13).
+const OLDEST_WITH_LIBRARIES: u32 = 17;
+
+/// The folder of ROCm's device libraries for a clang of this version. Debian 13 and Ubuntu have those of one clang in a
+/// folder of its own: older ones do not read them.
+pub fn device_libraries(clang: u32) -> Option<PathBuf> {
+    let of_one = |version| format!("/usr/lib/llvm-{version}/lib/clang/{version}/amdgcn/bitcode").into();
+    let folders = DEVICE_LIBRARIES.iter().map(PathBuf::from);
+    let mut folders = folders.chain((OLDEST_WITH_LIBRARIES..=clang).rev().map(of_one));
+    // One that is among them in every version.
+    folders.find(|folder| folder.join("ocml.bc").is_file())
+}
+
+/// Roots of CUDA toolkits, the most particular first: the environment's, the one that `scripts/setup` assembled, the
+/// system's.
+pub fn toolkits() -> Vec<PathBuf> {
+    let mut roots: Vec<PathBuf> = ["CUDA_PATH", "CUDA_HOME"].into_iter().filter_map(named).collect();
+    if let Some(here) = crate::install::own_folder() {
+        // From target/debug/deps and bin/ up to the folder that holds .deps/.
+        let near = here.ancestors().take(5).map(|folder| folder.join(".deps/cuda"));
+        roots.extend(near.filter(|root| belongs_to(root, &here)));
+    }
+    roots.extend(["/usr/local/cuda", "/opt/cuda"].map(PathBuf::from));
+    roots.retain(|root| root.is_dir());
+    roots
+}
+
+/// Whether a folder near an installation is no stranger's: one above it may be anybody's, as `/tmp` is.
+fn belongs_to(root: &Path, installation: &Path) -> bool {
+    let owner = |path: &Path| path.metadata().map(|of| (of.uid(), of.mode() & 0o022 == 0)).ok();
+    trust::check(root).is_ok()
+        || owner(root).zip(owner(installation)).is_some_and(|((of, is_closed), (ours, _))| of == ours && is_closed)
+}
+
+/// The toolkit that a variable names, unless a stranger can change it: its programs and libraries are run.
+fn named(variable: &str) -> Option<PathBuf> {
+    static IS_SAID: Once = Once::new();
+    let root = std::env::var_os(variable).filter(|path| !path.is_empty()).map(PathBuf::from)?;
+    match trust::check(&root) {
+        Ok(resolved) => Some(resolved),
+        Err(error) => {
+            if trust::is_refusal(&error) {
+                IS_SAID.call_once(|| crate::remark!("mneme: {variable} is not used: {error}"));
+            }
+            None
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Code for launches that repeat: what an application's process asks `mneme apply` for, and the answer.
+//!
+//! The recorder library leaves a [`SpecialisationRequest`] in the folder that `MNEME_DATA_DIR` names, and the kernel's
+//! IR beside it, under the names of a recording. The [`SpecialisationAnswer`] repeats the [`SpecialisedLaunch`].
+
+use std::path::Path;
+
+use mneme_model::compile_options::CompileOptions;
+use mneme_model::launch::Dim3;
+use mneme_recording::database::KernelRecord;
+use mneme_recording::manifest::RecordedArgument;
+use serde::{Deserialize, Serialize};
+
+use super::{LaunchDimensions, Winner, WinnerIdentity, mailbox};
+
+/// The environment variable that says which arguments are folded; `mneme apply` sets it, and `MNEME_DATA_DIR`, which
+/// the requests go to.
+pub const SPECIALISATION_VARIABLE: &str = "MNEME_SPECIALIZE";
+
+const REQUEST: &str = "request";
+const ANSWER: &str = "answer";
+
+/// The arguments that are folded into the code of a launch that repeats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FoldedKinds {
+    /// Integers: arithmetic with them comes to the same before a program runs and in it.
+    Integers,
+    /// Floating-point numbers too, of which results may differ in their last bits.
+    Scalars,
+}
+
+impl FoldedKinds {
+    /// Reads its name.
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Integers, Self::Scalars].into_iter().find(|kinds| kinds.name() == text)
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Integers => "integers",
+            Self::Scalars => "scalars",
+        }
+    }
+}
+
+/// A launch that repeats, and what is to be folded into its code: what an answer has to repeat.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SpecialisedLaunch {
+    /// Mangled.
+    pub kernel: String,
+    /// Of the code that the kernel has.
+    pub static_hash: u64,
+    /// The launch, and what it is to be.
+    pub recorded: LaunchDimensions,
+    pub shape: LaunchDimensions,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<Dim3>,
+    pub arguments: Vec<RecordedArgument>,
+    /// Those that are folded, counted from 0.
+    pub folded: Vec<u32>,
+}
+
+impl SpecialisedLaunch {
+    /// Whether a winner's code is for this launch, with all that is to be folded.
+    fn has(&self, winner: &Winner) -> bool {
+        (&winner.kernel, winner.static_hash) == (&self.kernel, self.static_hash)
+            && (winner.recorded, winner.tuned, winner.cluster) == (self.recorded, self.shape, self.cluster)
+            && winner.arguments == self.arguments
+            && self.folded.iter().all(|argument| winner.folded.arguments.contains(argument))
+    }
+}
+
+/// Code that is wanted for a launch which repeats.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SpecialisationRequest {
+    pub launch: SpecialisedLaunch,
+    /// The kernel, without instances; its modules are in the folder.
+    pub record: KernelRecord,
+    /// How the application's own code was compiled, where the IR came with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compiled: Option<CompileOptions>,
+    /// The winner that launches like this one get so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<WinnerIdentity>,
+}
+
+/// The code, or why there is none.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SpecialisationAnswer {
+    /// The request's.
+    pub launch: SpecialisedLaunch,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub winner: Option<Winner>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub refusal: String,
+}
+
+impl SpecialisationRequest {
+    /// Writes it into the folder; the name of the request there.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn ask(&self, folder: &Path) -> std::io::Result<String> {
+        mailbox::ask(self, folder, REQUEST)
+    }
+
+    /// Those of a folder that wait for their answers, with their names. A file that cannot be read is left out.
+    pub fn waiting(folder: &Path) -> Vec<(String, Self)> {
+        mailbox::waiting(folder, REQUEST, ANSWER)
+    }
+
+    /// The answer to this request, once there is one under its name: its code, or why there is none. The answer to
+    /// another request has no code for this one.
+    pub fn answer(&self, folder: &Path, name: &str) -> Option<Result<Winner, String>> {
+        let SpecialisationAnswer { launch, winner, refusal } = mailbox::load(folder, name, ANSWER)?;
+        let is_own = launch == self.launch && winner.as_ref().is_none_or(|winner| launch.has(winner));
+        Some(match winner {
+            _ if !is_own => Err("the answer is to another request".into()),
+            Some(winner) => Ok(winner),
+            None => Err(refusal),
+        })
+    }
+}
+
+impl SpecialisationAnswer {
+    /// Writes the answer to the request of a name.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn save(&self, folder: &Path, name: &str) -> std::io::Result<()> {
+        mailbox::save(self, folder, name, ANSWER)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::fixture::winner;
+    use mneme_recording::database::{KernelDetails, VERSION};
+
+    #[test]
+    fn kinds_have_names() {
+        for kinds in [FoldedKinds::Integers, FoldedKinds::Scalars] {
+            assert_eq!(FoldedKinds::parse(kinds.name()), Some(kinds));
+        }
+        assert_eq!(FoldedKinds::parse("all"), None);
+    }
+
+    fn request() -> SpecialisationRequest {
+        let Winner { kernel, static_hash, recorded, tuned: shape, cluster, arguments, folded, .. } =
+            winner("code".as_ref());
+        let folded = folded.arguments;
+        SpecialisationRequest {
+            launch: SpecialisedLaunch { kernel, static_hash, recorded, shape, cluster, arguments, folded },
+            record: KernelRecord {
+                static_hash,
+                arena_address: "0x0000100000000000".into(),
+                arena_size: 1 << 41,
+                kernel_name: "_Z1kv".into(),
+                demangled_name: "k()".into(),
+                modules: vec!["RecordedIR_42.bc".into()],
+                binary_blobs: Vec::new(),
+                arg_names: Vec::new(),
+                specializations: Vec::new(),
+                instances: BTreeMap::new(),
+                ours: KernelDetails { format: VERSION, ..KernelDetails::default() },
+            },
+            compiled: None,
+            base: Some(WinnerIdentity { source: "results".into(), ..WinnerIdentity::default() }),
+        }
+    }
+
+    #[test]
+    fn a_request_waits_until_its_answer_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let request = request();
+        let name = request.ask(folder.path()).unwrap();
+        std::fs::write(folder.path().join("0.request"), "{").unwrap();
+        assert_eq!(SpecialisationRequest::waiting(folder.path()), [(name.clone(), request.clone())]);
+        assert_eq!(request.answer(folder.path(), &name), None);
+        let refusal = "it does not compile".to_owned();
+        let answer = SpecialisationAnswer { launch: request.launch.clone(), winner: None, refusal: refusal.clone() };
+        answer.save(folder.path(), &name).unwrap();
+        assert!(SpecialisationRequest::waiting(folder.path()).is_empty());
+        assert_eq!(request.answer(folder.path(), &name), Some(Err(refusal)));
+    }
+
+    #[test]
+    fn code_for_another_launch_is_no_answer() {
+        let folder = tempfile::tempdir().unwrap();
+        let request = request();
+        let name = request.ask(folder.path()).unwrap();
+        let answered = |launch: &SpecialisedLaunch, winner: Winner| {
+            let answer = SpecialisationAnswer { launch: launch.clone(), winner: Some(winner), ..Default::default() };
+            answer.save(folder.path(), &name).unwrap();
+            request.answer(folder.path(), &name).unwrap().is_ok()
+        };
+        let own = winner("code".as_ref());
+        assert!(answered(&request.launch, own.clone()));
+        let other = SpecialisedLaunch { static_hash: 7, ..request.launch.clone() };
+        assert!(!answered(&other, own.clone()));
+        let changes: [fn(&mut Winner); 6] = [
+            |winner| winner.kernel = "_Z1lv".into(),
+            |winner| winner.static_hash = 7,
+            |winner| winner.recorded.shared_mem += 1,
+            |winner| winner.tuned.shared_mem += 1,
+            |winner| winner.arguments[0].bytes[0] ^= 1,
+            |winner| winner.folded.arguments.clear(),
+        ];
+        for change in changes {
+            let mut winner = own.clone();
+            change(&mut winner);
+            assert!(!answered(&request.launch, winner));
+        }
+    }
+}

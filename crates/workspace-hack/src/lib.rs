@@ -1,0 +1,1 @@
+//! An empty library: its manifest unifies the features of shared crates.

@@ -1,0 +1,54 @@
+//! A kernel that computes the identities of many stretches of device memory in one launch.
+//!
+//! What to launch is here; how, is the caller's business: the recorder does it beside the application with the vendor's
+//! plain functions, the replayer through its [`mneme_device::Device`]. A chunk of zeros has the identity
+//! [`ChunkId::ZERO`], as in a recording. The CPU device runs no PTX: there [`mneme_model::hash::recorded_id`] does the same.
+
+use std::ffi::CStr;
+
+use mneme_model::hash::ChunkId;
+
+const TEXT: &str = concat!(include_str!("chunk_hash.ptx"), "\0");
+/// PTX, which every driver since CUDA 9 translates for its GPU.
+pub const CODE: &CStr = match CStr::from_bytes_with_nul(TEXT.as_bytes()) {
+    Ok(code) => code,
+    Err(_) => panic!("PTX has no NUL but the one appended"),
+};
+/// Name of the kernel. Its parameters are two addresses: of a table of [`Stretch`]es and of as many identities, to be
+/// written.
+pub const ENTRY: &CStr = c"mneme_chunk_hash";
+/// Threads of a block; there is one block for each stretch.
+pub const THREADS: u32 = 256;
+/// Alignment that a stretch must have, bytes.
+pub const ALIGNMENT: u64 = 8;
+
+/// A stretch of device memory as the kernel reads it.
+#[repr(C, align(16))]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stretch {
+    /// A multiple of [`ALIGNMENT`].
+    pub address: u64,
+    /// Bytes.
+    pub length: u64,
+}
+
+impl Stretch {
+    pub const SIZE: usize = size_of::<Self>();
+
+    pub fn to_bytes(self) -> [u8; Self::SIZE] {
+        let mut bytes = [0; Self::SIZE];
+        bytes[..8].copy_from_slice(&self.address.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.length.to_le_bytes());
+        bytes
+    }
+}
+
+/// The kernel's parameter buffer, for addresses of the table and of the identities on the device.
+pub fn parameters(stretches: u64, ids: u64) -> [u8; 16] {
+    Stretch { address: stretches, length: ids }.to_bytes()
+}
+
+/// The identities that the kernel has written.
+pub fn ids(bytes: &[u8]) -> impl Iterator<Item = ChunkId> {
+    bytes.as_chunks::<16>().0.iter().map(|id| ChunkId(*id))
+}
