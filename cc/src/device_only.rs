@@ -11,10 +11,10 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, ensure};
 use mneme_image::bundle;
 
-use crate::ACTIVE;
 use crate::arguments::{DeviceSource, SourceLanguage};
 use crate::elf;
 use crate::log::{Log, Made};
+use crate::process::ACTIVE;
 use crate::process::warn;
 use crate::records::{Record, User, records};
 

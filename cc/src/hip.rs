@@ -12,8 +12,9 @@ use anyhow::Context;
 use mneme_system::toolkits;
 use tempfile::TempDir;
 
+use crate::process::ACTIVE;
 use crate::process::{code, quoted};
-use crate::{ACTIVE, family, wrapper};
+use crate::{family, wrapper};
 
 /// The variable with the folder in which hipcc looks for clang.
 const CLANG_FOLDER: &str = "HIP_CLANG_PATH";

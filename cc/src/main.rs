@@ -32,9 +32,7 @@ use std::process::ExitCode;
 
 use arguments::Dialect;
 use family::CompilerFamily;
-
-/// Set for compilers that mneme-cc starts. A wrapper that finds it leaves the job to the outer one.
-const ACTIVE: &str = "MNEME_CC_ACTIVE";
+use process::ACTIVE;
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os();

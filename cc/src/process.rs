@@ -7,6 +7,9 @@ use std::process::{Command, ExitStatus, Stdio};
 
 use anyhow::{Context, bail};
 
+/// Set for compilers that mneme-cc starts. A wrapper that finds it leaves the job to the outer one.
+pub const ACTIVE: &str = "MNEME_CC_ACTIVE";
+
 /// The status that a shell would report.
 pub fn code(status: ExitStatus) -> u8 {
     status

@@ -7,7 +7,7 @@ use mneme_recording::rules::{RuleRegion, RuleTarget, Rules, ToleranceRule};
 use mneme_recording::{Moments, RecordingError};
 
 use crate::error::CommandError;
-use crate::print;
+use crate::output::print;
 use crate::selection::{KernelFile, Selection};
 
 #[derive(Debug, Args)]

@@ -7,7 +7,7 @@ use mneme_system::files::{self, FileAccess};
 use mneme_system::install;
 
 use crate::error::CommandError;
-use crate::print;
+use crate::output::print;
 use crate::siblings;
 
 #[derive(Debug, Args)]

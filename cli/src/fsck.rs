@@ -8,7 +8,7 @@ use mneme_recording::integrity::{CheckReport, check};
 use mneme_recording::{RecordingError, USUAL};
 
 use crate::error::CommandError;
-use crate::print;
+use crate::output::print;
 use crate::selection::Selection;
 
 #[derive(Debug, Args)]

@@ -9,7 +9,7 @@ use mneme_recording::poison::PoisonMap;
 use serde_json::json;
 
 use crate::error::CommandError;
-use crate::print;
+use crate::output::print;
 use crate::selection::{KernelFile, Selection};
 use crate::table::{Align, render};
 

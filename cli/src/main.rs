@@ -21,6 +21,7 @@ mod list;
 mod manage;
 mod memory_file;
 mod minimize;
+mod output;
 mod own_folder;
 mod parallel;
 mod profile;
@@ -268,11 +269,6 @@ fn main() {
         mneme_system::remark!("mneme: {error}");
         exit(error.exit_status());
     }
-}
-
-/// Prints a command's output.
-fn print(text: &str) -> Result<(), CommandError> {
-    console::write(text).map_err(CommandError::Output)
 }
 
 fn run(command: Command) -> Result<(), CommandError> {

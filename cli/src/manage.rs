@@ -10,7 +10,7 @@ use mneme_recording::export::{self, Format};
 use mneme_recording::housekeeping::{self, HousekeepingOutcome};
 
 use crate::error::CommandError;
-use crate::print;
+use crate::output::print;
 use crate::selection::{KernelFile, Selected, Selection};
 
 #[derive(Debug, Args)]

@@ -123,7 +123,7 @@ fn write_json(
     };
     let text = format!("{:#}\n", serde_json::to_value(&report).expect("plain data serialises"));
     if file == Path::new("-") {
-        return super::print(&text);
+        return crate::output::print(&text);
     }
     private::write(file, text).map_err(|source| CommandError::Io { path: file.into(), source })
 }

@@ -14,7 +14,7 @@ use mneme_recording::{CodeKind, Moments, RecordingError};
 use serde::Serialize;
 
 use crate::error::CommandError;
-use crate::print;
+use crate::output::print;
 use crate::selection::{KernelFile, Selection};
 use crate::table::{Align, render};
 

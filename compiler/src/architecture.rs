@@ -170,7 +170,7 @@ impl CodegenArchitecture {
         // For a processor that LLVM does not know, it would generate code for the least one.
         if self.vendor == Vendor::Amd && !crate::llvm::knows_processor(&triple, &self.cpu) {
             return Err(BuildError::Configuration {
-                message: format!("LLVM {} does not know the processor {}", crate::llvm_version(), self.cpu),
+                message: format!("LLVM {} does not know the processor {}", crate::version::llvm_version(), self.cpu),
             });
         }
         let machine = target
@@ -266,7 +266,7 @@ mod tests {
         let expect = |cpu: &str, features: &str, device: &str| (cpu.to_owned(), features.to_owned(), device.to_owned());
         assert_eq!(choose("sm_90", None), expect("sm_90", "+ptx78", "sm_90"));
         assert_eq!(choose("sm_90", Some(("sm_70", "+ptx83,+sm_70"))), expect("sm_90", "+ptx83", "sm_90"));
-        let (newest_isa, blackwell) = match crate::LLVM_MAJOR {
+        let (newest_isa, blackwell) = match crate::version::LLVM_MAJOR {
             19 => ("+ptx85", ("sm_90", "+ptx78")),
             20 => ("+ptx87", ("sm_100", "+ptx86")),
             _ => ("+ptx88", ("sm_100", "+ptx86")),
@@ -304,8 +304,8 @@ mod tests {
             assert!(machine(known).is_ok(), "{known}");
         }
         // LLVM 20 added gfx950, and LLVM 21 dropped gfx940.
-        assert_eq!(machine("gfx950").is_ok(), crate::LLVM_MAJOR >= 20);
-        assert_eq!(machine("gfx940").is_ok(), crate::LLVM_MAJOR <= 20);
+        assert_eq!(machine("gfx950").is_ok(), crate::version::LLVM_MAJOR >= 20);
+        assert_eq!(machine("gfx940").is_ok(), crate::version::LLVM_MAJOR <= 20);
         let refused = machine("gfx999").unwrap_err().to_string();
         assert!(refused.contains("does not know the processor gfx999"), "{refused}");
     }

@@ -28,7 +28,7 @@ pub fn check(module: &Module<'_>) -> Result<(), BuildError> {
             message: format!(
                 "the IR is for code objects of version {version}, and LLVM {} writes 4, 5 and 6; compile the program \
                  with -mcode-object-version=5",
-                crate::llvm_version()
+                crate::version::llvm_version()
             ),
         }),
     }

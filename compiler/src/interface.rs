@@ -20,7 +20,9 @@ pub fn of(modules: &[&[u8]], kernel: &str) -> Result<KernelInterface, BuildError
     let constants = ir::variables(&module).into_iter().filter(|variable| variable.space() == CONSTANT);
     Ok(KernelInterface {
         arguments: parameters::of(&module, function),
-        constants: constants.flat_map(|variable| [variable.name(), crate::device_symbol(&variable.name())]).collect(),
+        constants: constants
+            .flat_map(|variable| [variable.name(), crate::prepare::device_symbol(&variable.name())])
+            .collect(),
         triple: module.get_triple().as_str().to_string_lossy().into_owned(),
         arch: attributes::string(function, "target-cpu").unwrap_or_default(),
     })

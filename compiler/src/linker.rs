@@ -13,7 +13,7 @@ use crate::llvm;
 
 /// The name and version of the tool that makes code objects.
 pub fn name() -> String {
-    let version = crate::llvm_version();
+    let version = crate::version::llvm_version();
     format!("LLVM {version}, lld {version}")
 }
 

@@ -9,13 +9,15 @@ use mneme_model::configuration::Configuration;
 use mneme_model::launch::Dim3;
 use mneme_recording::manifest::RecordedVariable;
 
-use crate::architecture::CodegenArchitecture;
+use crate::architecture::{self, CodegenArchitecture};
+use crate::assembler::Assembler;
+use crate::build::build;
 use crate::error::BuildError;
 use crate::ir::annotations;
 use crate::ir::diagnostics::Diagnostics;
 use crate::preloaded::Preloaded;
-use crate::request::InputCode;
-use crate::{BuildRequest, ir, prepare};
+use crate::request::{BuildRequest, InputCode};
+use crate::{ir, prepare};
 
 const KERNEL: &str = "warm_up";
 
@@ -35,16 +37,18 @@ pub fn preload(
     Ok(Preloaded::new(context, module))
 }
 
-/// Builds a small kernel the usual way, so children forked afterwards start warm (measured: 12 instead of 25 ms for a
-/// small kernel). Starts no threads. If it fails, the first real build reports the error.
+/// Initialises LLVM and the assembler and builds a small kernel, so children forked afterwards start warm (measured: 12
+/// instead of 25 ms for a small kernel). Starts no threads. If it fails, the first real build reports the error.
 pub fn up() {
+    architecture::initialise();
+    Assembler::find();
     let Some(bitcode) = kernel() else { return };
     let unit = Dim3::new(1, 1, 1);
     let target = Target::Nvptx { arch: "sm_90".into() };
     let configuration = Configuration::recorded(unit, unit, 0);
     let modules: [&[u8]; 1] = [&bitcode];
     let request = BuildRequest::new(InputCode::Ir(&modules), KERNEL, &target, &configuration);
-    if let Err(error) = crate::build(&request) {
+    if let Err(error) = build(&request) {
         tracing::debug!("the warm-up build failed: {error}");
     }
 }

@@ -105,7 +105,7 @@ impl<T> Registry<T> {
         if let Some(kind) = self.kind
             && entries.gone.contains(&handle)
         {
-            crate::say!("a call used the stale handle {handle:#x} of {kind} (MNEME_CPU_STALE_HANDLES)");
+            crate::report::say!("a call used the stale handle {handle:#x} of {kind} (MNEME_CPU_STALE_HANDLES)");
             std::process::abort();
         }
         Status::INVALID_HANDLE

@@ -7,7 +7,7 @@ use crate::status::{Status, StatusResult};
 /// Reports the function once.
 pub fn refuse(name: &str, reported: &AtomicBool) -> StatusResult {
     if !reported.swap(true, Ordering::Relaxed) {
-        crate::say!("{name} is not supported");
+        crate::report::say!("{name} is not supported");
     }
     Err(Status::NOT_SUPPORTED)
 }

@@ -4,16 +4,16 @@ use std::fmt::Arguments;
 use std::io::Write;
 
 /// Writes one sentence. Errors are ignored, because the call's status reports the same.
-pub fn say(sentence: Arguments<'_>) {
+pub fn write_sentence(sentence: Arguments<'_>) {
     let line = format!("mneme cpu device: {sentence}\n");
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
 /// Reports one sentence to the user: `say!("…")`.
-#[macro_export]
 macro_rules! say {
-    ($($part:tt)*) => { $crate::report::say(format_args!($($part)*)) };
+    ($($part:tt)*) => { $crate::report::write_sentence(format_args!($($part)*)) };
 }
+pub(crate) use say;
 
 /// The demangled name of a kernel, or the name itself if it is not a C++ name.
 pub fn readable(name: &str) -> String {

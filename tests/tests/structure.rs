@@ -1,32 +1,29 @@
 //! Tests of how the source is laid out.
 //!
-//! In no folder of these crates do modules use each other in a circle; every module's first line says in one sentence
-//! what it is; vendors' functions and structures are declared in one crate.
+//! In no crate do modules use each other in a circle, and none leads back to its crate's root; every module's first
+//! line says in one sentence what it is; vendors' functions and structures are declared in one crate; crates depend on
+//! each other in one direction and have the same features in every build.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use syn::visit::Visit;
 
-/// Crates whose modules are looked at.
-const CRATES: [&str; 9] = ["builds", "cli", "compiler", "core", "cpu", "interposer", "ptx", "replayer", "tuner"];
+/// The folders of programs and of libraries that are loaded into applications.
+const PROGRAMS: [&str; 7] = ["cc", "cli", "compiler", "cpu", "interposer", "replayer", "tuner"];
+/// Declarations, which refer to each other as they like.
+const DECLARATIONS: &str = "crates/abi";
 
-/// Crates whose modules say in their first line what they are.
-const DESCRIBED: [&str; 13] = [
-    "abi",
-    "builds",
-    "cli",
-    "compiler",
-    "core",
-    "cpu",
-    "fuzz",
-    "interposer",
-    "manual",
-    "ptx",
-    "replayer",
-    "tests",
-    "tuner",
-];
+fn top() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+/// The folders of all crates that programs consist of.
+fn crates() -> Vec<String> {
+    let libraries = std::fs::read_dir(top().join("crates")).unwrap().map(|entry| entry.unwrap().file_name());
+    let libraries = libraries.map(|name| format!("crates/{}", name.to_str().unwrap()));
+    PROGRAMS.map(str::to_owned).into_iter().chain(libraries).collect()
+}
 
 type ModulePath = Vec<String>;
 
@@ -90,12 +87,20 @@ fn module_of(root: &Path, file: &Path) -> ModulePath {
     names
 }
 
-/// Who uses whom, by the folder that both are in.
-fn uses(root: &Path) -> BTreeMap<ModulePath, BTreeMap<String, BTreeSet<String>>> {
+/// The arrows between the modules of a crate.
+#[derive(Default)]
+struct Arrows {
+    /// Who uses whom, by the folder that both are in.
+    uses: BTreeMap<ModulePath, BTreeMap<String, BTreeSet<String>>>,
+    /// Modules that use what stands in the crate's root, and what.
+    to_root: Vec<String>,
+}
+
+fn arrows(root: &Path) -> Arrows {
     let mut found = Vec::new();
     files(root, &mut found);
     let modules: BTreeSet<ModulePath> = found.iter().map(|file| module_of(root, file)).collect();
-    let mut uses: BTreeMap<ModulePath, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
+    let mut arrows = Arrows::default();
     for file in &found {
         let user = module_of(root, file);
         let mut paths = Paths::default();
@@ -112,6 +117,7 @@ fn uses(root: &Path) -> BTreeMap<ModulePath, BTreeMap<String, BTreeSet<String>>>
                     used.pop();
                 }
             }
+            let first = names.peek().map(|name| (*name).clone());
             for name in names {
                 used.push(name.clone());
                 if !modules.contains(&used) {
@@ -119,13 +125,17 @@ fn uses(root: &Path) -> BTreeMap<ModulePath, BTreeMap<String, BTreeSet<String>>>
                     break;
                 }
             }
+            if let Some(item) = first.filter(|_| used.is_empty() && !user.is_empty()) {
+                arrows.to_root.push(format!("{} → {item}", user.join("::")));
+            }
             let common = user.iter().zip(&used).take_while(|(one, other)| one == other).count();
             if let (Some(one), Some(other)) = (user.get(common), used.get(common)) {
-                uses.entry(user[..common].to_vec()).or_default().entry(one.clone()).or_default().insert(other.clone());
+                let folder = arrows.uses.entry(user[..common].to_vec()).or_default();
+                folder.entry(one.clone()).or_default().insert(other.clone());
             }
         }
     }
-    uses
+    arrows
 }
 
 /// A way from `module` back to itself.
@@ -148,27 +158,75 @@ fn circle(uses: &BTreeMap<String, BTreeSet<String>>, module: &str) -> Option<Vec
 
 #[test]
 fn no_modules_use_each_other_in_a_circle() {
-    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let mut circles = Vec::new();
-    let mut programs = 0;
-    for name in CRATES {
-        // A program of several files is a crate as well.
-        let within = std::fs::read_dir(top.join(name).join("src/bin")).into_iter().flatten();
-        let within = within.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
-        let roots: Vec<PathBuf> = [top.join(name).join("src")].into_iter().chain(within).collect();
-        programs += roots.len() - 1;
-        for root in roots {
-            let all = uses(&root);
-            let shown = root.strip_prefix(top).unwrap().display().to_string();
-            assert!(!all.is_empty(), "{shown}");
-            for (folder, uses) in all {
-                let found = uses.keys().find_map(|module| circle(&uses, module));
-                circles.extend(found.map(|way| format!("{shown}/{}: {}", folder.join("/"), way.join(" → "))));
-            }
+    let (mut faults, mut count) = (Vec::new(), 0);
+    for name in crates().iter().filter(|name| *name != DECLARATIONS) {
+        let Arrows { uses, to_root } = arrows(&top().join(name).join("src"));
+        for (folder, uses) in uses {
+            count += uses.len();
+            let found = uses.keys().find_map(|module| circle(&uses, module));
+            faults.extend(found.map(|way| format!("{name}/src/{}: {}", folder.join("/"), way.join(" → "))));
         }
+        // The root uses all modules.
+        faults.extend(to_root.iter().map(|arrow| format!("{name}/src: {arrow}, which is in the root")));
     }
-    assert!(programs > 0, "mneme-cc is one");
-    assert!(circles.is_empty(), "{circles:#?}");
+    assert!(count > 100, "{count} modules use others");
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+/// The crates of ours that a crate depends on; those that only its tests use are left out.
+fn dependencies(folder: &str) -> BTreeSet<String> {
+    let manifest = std::fs::read_to_string(top().join(folder).join("Cargo.toml")).unwrap();
+    let section = manifest.split("\n[").find(|section| section.starts_with("dependencies]")).unwrap_or_default();
+    section.lines().filter_map(|line| line.strip_prefix("mneme-")?.split('.').next()).map(str::to_owned).collect()
+}
+
+#[test]
+fn crates_use_only_those_that_the_book_lists_above_them() {
+    let page = std::fs::read_to_string(top().join("docs/how-it-works/architecture.md")).unwrap();
+    let listed: Vec<String> = listed_folders(&page).into_iter().filter(|name| crates().contains(name)).collect();
+    assert_eq!(BTreeSet::from_iter(listed.clone()), BTreeSet::from_iter(crates()), "the page lists all crates");
+    let of_crates = |name: &String| dependencies(name).into_iter().map(|it| format!("crates/{it}")).collect();
+    let uses: BTreeMap<String, BTreeSet<String>> = listed.iter().map(|name| (name.clone(), of_crates(name))).collect();
+    assert!(uses["cli"].len() > 5, "{uses:?}");
+    let faults = uses_out_of_order(&listed, &uses);
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
+/// Packages with their features, as Cargo would build them; with those of tests, if asked for.
+fn packages(selection: &[&str], tests: bool) -> BTreeSet<String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let edges = if tests { "normal,build,dev" } else { "normal,build" };
+    let words = ["tree", "--offline", "--prefix", "none", "--format", "{p} {f}", "--edges", edges];
+    let mut command = std::process::Command::new(cargo);
+    // With this setting of a user's every build would have the same features.
+    command.env_remove("CARGO_RESOLVER_FEATURE_UNIFICATION");
+    let output = command.args(words).args(selection).current_dir(top()).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| line.trim_end_matches(" (*)").trim_end().to_owned()).collect()
+}
+
+/// Otherwise what one command has compiled is compiled again by the next; crates/workspace-hack names the features.
+#[test]
+fn crates_have_the_same_features_in_every_build() {
+    let all = packages(&["--workspace"], true);
+    let demo = ["-p", "mneme-rec", "-p", "mneme-cpu", "-p", "mneme-compiler", "-p", "mneme-cc"];
+    let builds: [(&[&str], bool); 8] = [
+        (&["--workspace"], false),
+        (&[], false),
+        (&demo, false),
+        (&["-p", "mneme-rec"], true),
+        (&["-p", "mneme-tuner"], true),
+        (&["-p", "mneme-e2e"], true),
+        (&["-p", "mneme-model"], true),
+        (&["--workspace", "--exclude", "mneme-e2e"], true),
+    ];
+    for (selection, tests) in builds {
+        let packages = packages(selection, tests);
+        assert!(packages.len() > 20, "{packages:?}");
+        let others: Vec<_> = packages.difference(&all).collect();
+        assert!(others.is_empty(), "{selection:?}: {others:#?}");
+    }
 }
 
 /// The folders that a page's table lists in its first column, in its order.
@@ -186,17 +244,16 @@ fn uses_out_of_order(listed: &[String], uses: &BTreeMap<String, BTreeSet<String>
 
 #[test]
 fn folders_use_only_those_that_the_book_lists_above_them() {
-    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     for (source, page) in [("interposer/src", "why-the-driver.md"), ("replayer/src", "processes.md")] {
-        let source = top.join(source);
-        let listed = listed_folders(&std::fs::read_to_string(top.join("docs/how-it-works").join(page)).unwrap());
+        let source = top().join(source);
+        let listed = listed_folders(&std::fs::read_to_string(top().join("docs/how-it-works").join(page)).unwrap());
         let within = std::fs::read_dir(&source).unwrap().map(|entry| entry.unwrap().path());
         let names =
             within.filter(|path| path.is_dir()).map(|path| path.file_name().unwrap().to_str().unwrap().to_owned());
         // Programs are crates of their own.
         let folders: BTreeSet<String> = names.filter(|name| name != "bin").collect();
         assert_eq!(BTreeSet::from_iter(listed.clone()), folders, "{page} lists the folders that there are");
-        let mut between = uses(&source).remove(&ModulePath::new()).unwrap();
+        let mut between = arrows(&source).uses.remove(&ModulePath::new()).unwrap();
         // Files beside the folders are not in the table.
         between.retain(|name, _| folders.contains(name));
         between.values_mut().for_each(|used| used.retain(|name| folders.contains(name)));
@@ -264,16 +321,15 @@ fn fault_of_first_line(source: &str) -> Option<&'static str> {
 
 #[test]
 fn the_first_line_of_every_module_says_what_it_is() {
-    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut faults = Vec::new();
-    for name in DESCRIBED {
+    for name in crates().into_iter().chain(["fuzz", "tests"].map(str::to_owned)) {
         let mut found = Vec::new();
-        all_files(&top.join(name), &mut found);
+        all_files(&top().join(&name), &mut found);
         assert!(!found.is_empty(), "{name}");
         for file in found {
             let fault = fault_of_first_line(&std::fs::read_to_string(&file).unwrap());
             faults.extend(
-                fault.map(|fault| format!("{}: the first line {fault}", file.strip_prefix(top).unwrap().display())),
+                fault.map(|fault| format!("{}: the first line {fault}", file.strip_prefix(top()).unwrap().display())),
             );
         }
     }
@@ -297,10 +353,6 @@ fn faults_of_first_lines_are_found() {
         assert!(fault_of_first_line(bad).is_some(), "{bad}");
     }
 }
-
-/// Crates that may call, serve or hook a vendor's functions; all of them are declared in `abi`.
-const USERS_OF_THE_ABI: [&str; 8] =
-    ["builds", "cli", "compiler", "core", "cpu", "interposer", "replayer", "tests/stand-in"];
 
 /// Whether a name is one that a vendor has given.
 fn is_vendors(name: &str) -> bool {
@@ -392,17 +444,16 @@ impl Vendors {
 
 #[test]
 fn functions_and_structures_of_vendors_are_declared_in_one_crate() {
-    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut found = Vec::new();
-    for name in USERS_OF_THE_ABI {
+    for name in crates().into_iter().chain(["tests/stand-in".to_owned()]).filter(|name| name != DECLARATIONS) {
         let mut all = Vec::new();
-        files(&top.join(name).join("src"), &mut all);
+        files(&top().join(&name).join("src"), &mut all);
         assert!(!all.is_empty(), "{name}");
         for file in all {
             let mut vendors = Vendors::default();
             vendors.visit_file(&syn::parse_file(&std::fs::read_to_string(&file).unwrap()).unwrap());
-            let file = file.strip_prefix(top).unwrap().display().to_string();
-            found.extend(vendors.0.into_iter().map(|name| format!("{file}: {name} belongs into abi/")));
+            let file = file.strip_prefix(top()).unwrap().display().to_string();
+            found.extend(vendors.0.into_iter().map(|name| format!("{file}: {name} belongs into {DECLARATIONS}/")));
         }
     }
     assert!(found.is_empty(), "{found:#?}");
@@ -428,15 +479,12 @@ fn what_is_a_vendor_s_is_found() {
 /// The crate that links LLVM, and its programs.
 const LLVM: &str = "mneme-compiler";
 const BUILDERS: [&str; 5] = ["mneme-build-19", "mneme-build-20", "mneme-build-21", "mneme-build-22", "mneme-build-23"];
-/// Of the same package, without a word of its library.
-const WITHOUT_LLVM: &str = "mneme-cc";
 
 #[test]
 fn the_builders_link_llvm_and_nothing_else_does() {
-    let top = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let words = ["metadata", "--format-version", "1", "--no-deps", "--offline"];
-    let output = std::process::Command::new(cargo).args(words).current_dir(top).output().unwrap();
+    let output = std::process::Command::new(cargo).args(words).current_dir(top()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let packages = metadata["packages"].as_array().unwrap();
@@ -459,18 +507,6 @@ fn the_builders_link_llvm_and_nothing_else_does() {
         names.sort_unstable();
         names
     };
-    assert_eq!(of_kind("bin"), [&BUILDERS[..], &[WITHOUT_LLVM]].concat());
-    let mut folders = vec![top.join("compiler/src/bin").join(WITHOUT_LLVM)];
-    while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-            if entry.is_dir() {
-                folders.push(entry);
-            } else {
-                let text = std::fs::read_to_string(&entry).unwrap();
-                let text = text.replace("#[cfg(test)]\nuse mneme_compiler as _;", "");
-                assert!(!text.contains("mneme_compiler"), "{} uses LLVM", entry.display());
-            }
-        }
-    }
+    assert_eq!(of_kind("bin"), BUILDERS);
     assert!(of_kind("cdylib").is_empty());
 }

@@ -17,7 +17,8 @@ use mneme_builds::source::IR_OPTIONS;
 use mneme_image::ir_section;
 use mneme_model::compile_options::CompileOptions;
 
-use crate::{ACTIVE, builder, device_only, elf, family, process, wrapper};
+use crate::process::ACTIVE;
+use crate::{builder, device_only, elf, family, process, wrapper};
 use arguments::{NvccAction, NvccCommandLine};
 
 /// A file that exists on machines with NVIDIA's driver and a GPU.

@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::error::CommandError;
-use crate::print;
+use crate::output::print;
 
 #[derive(Debug, Args)]
 pub struct DoctorOptions {

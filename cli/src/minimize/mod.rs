@@ -27,7 +27,7 @@ use tempfile::TempDir;
 use crate::device;
 use crate::error::CommandError;
 use crate::manage::TransferOptions;
-use crate::print;
+use crate::output::print;
 use crate::replay;
 use crate::selection::KernelFile;
 use crate::siblings;

@@ -17,7 +17,7 @@ use self::stored::ResultsFile;
 use self::verdict::{CaseVerdict, compare as compared};
 use crate::device;
 use crate::error::CommandError;
-use crate::print;
+use crate::output::print;
 
 #[derive(Debug, Args)]
 pub struct TestOptions {

@@ -58,7 +58,7 @@ pub fn write(
         let document = json!({ "before": before, "environment": after.environment, "results": compared });
         let text = format!("{document:#}\n");
         outcomes.push(if is_standard_output(path) {
-            crate::print(&text)
+            crate::output::print(&text)
         } else {
             written(path, private::write(path, text))
         });

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::apply::results;
 use crate::error::CommandError;
-use crate::print;
+use crate::output::print;
 
 #[derive(Debug, Args)]
 pub struct SourceFiles {

@@ -22,7 +22,7 @@ use self::folder::{NewFolder, written};
 use self::memory::KeptMemory;
 use self::pointers::Pointer;
 use crate::error::CommandError;
-use crate::print;
+use crate::output::print;
 use crate::selection::{KernelFile, Selection};
 
 const PROGRAM: &str = include_str!("kernel.c");

@@ -259,7 +259,7 @@ fn synchronisation_is_followed_where_there_is_shared_memory() {
     let (kernel, _) = faults("", &format!("  store i32 0, ptr addrspace(3) @shared, align 4\n{body}"));
     assert_eq!(hooks(&kernel), [1, 1, 1, 2], "{kernel}");
     let at = |text: &str| kernel.find(text).unwrap();
-    let barrier = if crate::LLVM_MAJOR >= 21 { "@llvm.nvvm.barrier.cta.sync" } else { "@llvm.nvvm.barrier0" };
+    let barrier = if crate::version::LLVM_MAJOR >= 21 { "@llvm.nvvm.barrier.cta.sync" } else { "@llvm.nvvm.barrier0" };
     assert!(at(barrier) < at("@__mneme_barrier"));
     assert!(
         at("@__mneme_warp_arrive") < at("@llvm.nvvm.bar.warp.sync")

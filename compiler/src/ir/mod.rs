@@ -104,7 +104,7 @@ pub fn text(module: &Module<'_>) -> String {
         LLVMDisposeMessage(message);
         text
     };
-    format!("{}{}\n{text}", bitcode::TEXT_HEAD, crate::llvm_version())
+    format!("{}{}\n{text}", bitcode::TEXT_HEAD, crate::version::llvm_version())
 }
 
 fn walk<'m>(first: LLVMValueRef, next: impl Fn(LLVMValueRef) -> LLVMValueRef) -> Vec<Value<'m>> {

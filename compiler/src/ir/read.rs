@@ -46,7 +46,7 @@ pub fn parse<'ctx>(
     diagnostics: &Diagnostics<'_>,
     bytes: &[u8],
 ) -> Result<Module<'ctx>, BuildError> {
-    let supported = crate::llvm_version();
+    let supported = crate::version::llvm_version();
     if let Some(found) = bitcode::producer(bytes)
         && llvm_version::major(&found) > llvm_version::major(&supported)
     {
@@ -76,7 +76,7 @@ mod tests {
         let producer = bitcode::producer(bitcode.as_slice()).unwrap();
         assert_eq!(
             (llvm_version::number(&producer), llvm_version::major(&producer)),
-            (crate::llvm_version().as_str(), Some(crate::LLVM_MAJOR))
+            (crate::version::llvm_version().as_str(), Some(crate::version::LLVM_MAJOR))
         );
     }
 
@@ -119,6 +119,6 @@ mod tests {
         let context = Context::create();
         let diagnostics = Diagnostics::collect(&context);
         let message = load(&context, &diagnostics, &[&newer], false).unwrap_err().to_string();
-        assert!(message.contains("LLVM 99.1.0") && message.contains(&crate::llvm_version()), "{message}");
+        assert!(message.contains("LLVM 99.1.0") && message.contains(&crate::version::llvm_version()), "{message}");
     }
 }

@@ -10,10 +10,10 @@ use inkwell::module::Module;
 use mneme_builds::plan::External;
 use mneme_sandbox::tools::{self, TransientFile};
 
-use crate::LLVM_MAJOR;
 use crate::error::BuildError;
 use crate::ir::diagnostics::Diagnostics;
 use crate::ir::read;
+use crate::version::LLVM_MAJOR;
 
 /// Runs `pipeline` over `module`. The program's result replaces the module.
 pub fn run<'ctx>(
@@ -31,7 +31,10 @@ pub fn run<'ctx>(
     let (before, mut after) = (pass(module.write_bitcode_to_memory().as_slice())?, pass(&[])?);
     let output =
         tools::output(&mut command(&program, external, pipeline, before.path(), after.path())).map_err(|error| {
-            failed(format!("it cannot be run ({error}); --opt names a program of LLVM {}", crate::llvm_version()))
+            failed(format!(
+                "it cannot be run ({error}); --opt names a program of LLVM {}",
+                crate::version::llvm_version()
+            ))
         })?;
     if !output.status.success() {
         let said = complaint(&String::from_utf8_lossy(&output.stderr));

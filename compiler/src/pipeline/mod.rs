@@ -87,7 +87,7 @@ pub fn expand(pipeline: &str, machine: &TargetMachine) -> Option<String> {
 fn for_size(pipeline: &str) -> (Cow<'_, str>, &'static [&'static str]) {
     const LEVELS: [(&str, &[&str]); 2] = [("<Oz>", &["optsize", "minsize"]), ("<Os>", &["optsize"])];
     let used = LEVELS.into_iter().find(|(level, _)| pipeline.contains(level));
-    match used.filter(|_| llvm_version::major(&crate::llvm_version()) >= Some(23)) {
+    match used.filter(|_| llvm_version::major(&crate::version::llvm_version()) >= Some(23)) {
         Some((_, attributes)) => (pipeline.replace("<Oz>", "<O2>").replace("<Os>", "<O2>").into(), attributes),
         None => (pipeline.into(), &[]),
     }

@@ -11,9 +11,9 @@ use llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMUnnamedAddr};
 use mneme_model::configuration::Specialize;
 use mneme_recording::manifest::is_recorded_address;
 
-use crate::RecordedLaunch;
 use crate::instrument::accesses;
 use crate::ir::{Value, attributes, parameters};
+use crate::request::RecordedLaunch;
 
 /// An aggregate with more pointers is not split.
 const MOST_POINTERS: usize = 64;

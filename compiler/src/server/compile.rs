@@ -8,8 +8,12 @@ use mneme_model::result::ReplayStatus;
 
 use super::inputs::Build;
 use super::original;
+use inkwell::module::Module;
+
+use crate::build::Hooks;
+use crate::error::BuildError;
 use crate::pipeline::{CodegenInvocations, Invocations, revise};
-use crate::{BuildError, BuildRequest, Hooks, InputCode, Module, RecordedLaunch};
+use crate::request::{BuildRequest, InputCode, RecordedLaunch};
 
 /// Compiles. If `is_known` says that equal PTX was assembled before, the result has no image. `reader` receives the
 /// texts on the way, if the build asks for them.
@@ -92,7 +96,7 @@ fn run(
         is_known: Some(is_known),
         reader: build.reports_texts().then_some(reader),
     };
-    let artifact = crate::build_with(&request, hooks)?;
+    let artifact = crate::build::build_with(&request, hooks)?;
     let built = Built {
         entry: artifact.entry,
         preprocess: artifact.times.read + artifact.times.specialise,

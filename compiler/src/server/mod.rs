@@ -27,10 +27,10 @@ use self::inputs::Inputs;
 /// # Errors
 /// If the stream is cut off or carries an unknown message, or if the system fails.
 pub fn run(mut client: UnixStream, prepared: bool) -> io::Result<()> {
-    let greeting = BuilderGreeting::of(crate::llvm_version());
+    let greeting = BuilderGreeting::of(crate::version::llvm_version());
     frame::write(&mut client, &Greeted::Ok(greeting), &[])?;
     if prepared {
-        crate::warm_up();
+        crate::warm::up();
     }
     let Some((opening, blob)) = frame::read::<Opening>(&mut client)? else { return Ok(()) };
     match opening {

@@ -36,7 +36,7 @@ impl Preload {
         if self.read.as_ref().is_none_or(|(target, _)| target != build.target) {
             let modules: Vec<&[u8]> = build.inputs.modules.iter().map(Vec::as_slice).collect();
             let recorded = &build.inputs.plan.recorded;
-            let loaded = crate::preload(&modules, &recorded.name, &recorded.variables, build.target);
+            let loaded = crate::warm::preload(&modules, &recorded.name, &recorded.variables, build.target);
             let loaded = loaded.inspect_err(|error| tracing::debug!("builders read the IR themselves: {error}"));
             self.read = Some((build.target.clone(), loaded.ok()));
         }

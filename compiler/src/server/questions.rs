@@ -26,7 +26,7 @@ pub fn answer(mut client: UnixStream, question: Question, blob: &[u8]) -> io::Re
         Question::Link { parts } => {
             let modules = modules(&parts, blob)?;
             confine(&client);
-            let (linked, bitcode) = match crate::link(&slices(&modules)) {
+            let (linked, bitcode) = match crate::build::link(&slices(&modules)) {
                 Ok(bitcode) => (Ok(()), bitcode),
                 Err(error) => (Err(error.to_string()), Vec::new()),
             };
@@ -48,7 +48,7 @@ pub fn answer(mut client: UnixStream, question: Question, blob: &[u8]) -> io::Re
         }
         Question::CpuObject { parts, arch, compiled, passes } => {
             let modules = modules(&parts, blob)?;
-            let built = crate::build_cpu_object(&slices(&modules), &arch, compiled.as_ref(), passes.as_deref());
+            let built = crate::build::build_cpu_object(&slices(&modules), &arch, compiled.as_ref(), passes.as_deref());
             let (built, object) = match built {
                 Ok(object) => (Ok(()), object),
                 Err(error) => (Err(error.to_string()), Vec::new()),
@@ -62,7 +62,7 @@ pub fn answer(mut client: UnixStream, question: Question, blob: &[u8]) -> io::Re
                 crate::examination::of(&slices(&modules), &kernel, &target, &passes).map_err(|error| error.to_string());
             frame::write(&mut client, &found, &[])
         }
-        Question::Maker { target } => frame::write(&mut client, &crate::maker(&target), &[]),
+        Question::Maker { target } => frame::write(&mut client, &crate::build::maker(&target), &[]),
     }
 }
 

@@ -57,7 +57,7 @@ pub fn format_of(format: u32, channels: u32) -> Result<TexelFormat, Status> {
         array_format::HALF => (Float, 2),
         array_format::FLOAT => (Float, 4),
         other => {
-            crate::say!(
+            crate::report::say!(
                 "texels of format {other:#x} are not supported; use integers of 8, 16 or 32 bits, halves or floats"
             );
             return Err(Status::NOT_SUPPORTED);
@@ -103,7 +103,7 @@ pub fn create(out: Out<usize>, what: In<ArrayDescription>) -> StatusResult {
     let described = what.get()?;
     let known = array_flag::LAYERED | array_flag::SURFACE | array_flag::CUBE | array_flag::GATHER;
     if described.flags & !(known | array_flag::COLOR_ATTACHMENT) != 0 {
-        crate::say!("arrays with the flags {:#x} (sparse, deferred, depth) are not supported", described.flags);
+        crate::report::say!("arrays with the flags {:#x} (sparse, deferred, depth) are not supported", described.flags);
         return Err(Status::NOT_SUPPORTED);
     }
     let format = format_of(described.format, described.channels)?;

@@ -211,7 +211,7 @@ pub fn capture_info(stream: usize, status: Out<u32>, id: Out<u64>, others: [usiz
     stream::check(stream)?;
     let (state, identity) = capture_status(stream);
     if state != 0 && others != [0; 4] {
-        crate::say!("cuStreamGetCaptureInfo does not return the graph or the dependencies of a capture");
+        crate::report::say!("cuStreamGetCaptureInfo does not return the graph or the dependencies of a capture");
         return Err(Status::NOT_SUPPORTED);
     }
     id.put_if_wanted(identity);

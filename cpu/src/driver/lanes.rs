@@ -173,7 +173,7 @@ impl State {
             match execution::start_thread("mneme-cpu-lane", serve) {
                 Ok(()) => self.available += 1,
                 Err(error) => {
-                    crate::say!("a thread for a stream could not be started, so its work runs inside calls: {error}")
+                    crate::report::say!("a thread for a stream could not be started, so its work runs inside calls: {error}")
                 }
             }
         }

@@ -42,7 +42,9 @@ fn launch_as(
     // AMD's kernels synchronise blocks by means that the device lacks.
     if kind.cooperative && function.kernel.is_of_amd() && shape.grid.iter().any(|extent| *extent > 1) {
         let name = readable(&function.kernel.row().name);
-        crate::say!("kernel {name} cannot run on the CPU device: it needs a cooperative launch of several blocks");
+        crate::report::say!(
+            "kernel {name} cannot run on the CPU device: it needs a cooperative launch of several blocks"
+        );
         return Err(Status::NOT_SUPPORTED);
     }
     stream::check(stream)?;
@@ -67,7 +69,7 @@ pub fn prepare(
     cluster_of(&function, shape, kind)?;
     let kernel = &function.kernel;
     if let Some(reason) = kernel.refusal() {
-        crate::say!("kernel {} cannot run on the CPU device: it needs {reason}", readable(&kernel.row().name));
+        crate::report::say!("kernel {} cannot run on the CPU device: it needs {reason}", readable(&kernel.row().name));
         return Err(Status::NOT_SUPPORTED);
     }
     gather(&function, parameters, extra)

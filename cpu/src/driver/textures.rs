@@ -24,7 +24,7 @@ struct Described {
 static OBJECTS: Registry<Described> = Registry::new("a texture or surface object");
 
 fn refuse(what: &str) -> Status {
-    crate::say!("{what} not supported");
+    crate::report::say!("{what} not supported");
     Status::NOT_SUPPORTED
 }
 
@@ -108,7 +108,7 @@ fn sampler_of(what: &TextureDescription, resource: &Resource, texels: &TexelMemo
         (linear, normalized, modes) = (false, false, [AddressMode::Border; 3]);
     }
     if linear && !has_floats {
-        crate::say!("a texture whose integers are not read as floats cannot have a linear filter");
+        crate::report::say!("a texture whose integers are not read as floats cannot have a linear filter");
         return Err(Status::INVALID_VALUE);
     }
     if what.anisotropy > 1 {

@@ -34,7 +34,7 @@ pub fn begin(launch: CheckedLaunch) -> Result<BegunLaunch, Status> {
     printf::flush();
     let (grid, workers) = Grid::new(launch);
     pool::begin(grid, workers, turn()).map(BegunLaunch).map_err(|error| {
-        crate::say!("worker threads could not be started: {error}");
+        crate::report::say!("worker threads could not be started: {error}");
         Status::OPERATING_SYSTEM
     })
 }
@@ -54,7 +54,7 @@ impl BegunLaunch {
         let Some((fault, place)) = grid.take_fault() else { return Ok(()) };
         messages::forget(&raw const grid.dispatch);
         if let Some(sentence) = fault.sentence() {
-            crate::say!("kernel {} {sentence}{place}", crate::report::readable(&grid.launch.name));
+            crate::report::say!("kernel {} {sentence}{place}", crate::report::readable(&grid.launch.name));
         }
         Err(fault.status())
     }

@@ -17,7 +17,7 @@ use crate::status::{Status, StatusResult};
 fn of_driver(node: In<KernelNodeParameters>) -> Result<KernelNode, Status> {
     let node = node.get()?;
     if !node.extra.is_null() {
-        crate::say!("kernel nodes with arguments in 'extra' are not supported");
+        crate::report::say!("kernel nodes with arguments in 'extra' are not supported");
         return Err(Status::NOT_SUPPORTED);
     }
     // A function of a module is identified by its handle.

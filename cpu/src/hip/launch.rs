@@ -106,7 +106,7 @@ pub fn in_blocks(items: [u32; 3], block: [u32; 3], bytes: usize) -> Result<Launc
     }
     let grid = std::array::from_fn(|axis| items[axis] / block[axis]);
     if (0..3).any(|axis| !items[axis].is_multiple_of(block[axis])) {
-        crate::say!("launches whose last blocks have fewer work items than the others are not supported");
+        crate::report::say!("launches whose last blocks have fewer work items than the others are not supported");
         return Err(Status::NOT_SUPPORTED);
     }
     Ok(LaunchExtents { grid, block, shared })

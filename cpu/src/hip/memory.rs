@@ -196,7 +196,7 @@ fn copy_type(major: u32, kind: u32) -> Result<u32, Status> {
         (6.., 1) | (..6, 0) => memory_type::HOST,
         (6.., 2) | (..6, 1) => memory_type::DEVICE,
         (6.., 10) | (..6, 2) => {
-            crate::say!("arrays of HIP are not supported");
+            crate::report::say!("arrays of HIP are not supported");
             return Err(Status::NOT_SUPPORTED);
         }
         (6.., 3 | 11) | (..6, 3) => memory_type::UNIFIED,

@@ -28,7 +28,7 @@ fn format_of(what: &ChannelFormat) -> Result<(u32, u32), Status> {
     let is_even = bits[..channels].iter().all(|bits| *bits == what.x) && bits[channels..].iter().all(|bits| *bits == 0);
     let width = BITS.iter().position(|bits| *bits == what.x).filter(|_| is_even).ok_or(Status::INVALID_VALUE)?;
     let Some(formats) = FORMATS.get(what.kind as usize) else {
-        crate::say!("channels of kind {} (cudaChannelFormatKind) are not supported", what.kind);
+        crate::report::say!("channels of kind {} (cudaChannelFormatKind) are not supported", what.kind);
         return Err(Status::NOT_SUPPORTED);
     };
     let format = Some(formats[width]).filter(|format| *format != 0).ok_or(Status::INVALID_VALUE)?;

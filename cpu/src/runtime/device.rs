@@ -30,7 +30,7 @@ pub fn properties(out: Out<DeviceProperties>, device: i32) -> StatusResult {
 /// `cudaGetDeviceProperties` of CUDA 13. CUDA 11 has another layout.
 pub fn properties_of_13(out: Out<DeviceProperties13>, device: i32) -> StatusResult {
     if release::of_cuda() != Some(13) {
-        crate::say!(
+        crate::report::say!(
             "cudaGetDeviceProperties as programs for CUDA 11 call it is not supported on the CPU device; build for CUDA 12 or 13"
         );
         return Err(Status::NOT_SUPPORTED);

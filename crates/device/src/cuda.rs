@@ -11,8 +11,8 @@ use mneme_abi::cuda::types::*;
 use mneme_model::device::DeviceLimits;
 use mneme_model::launch::{Dim3, Launch};
 
-use super::DeviceError;
 use super::gpu::{Gpu, LaunchCall, VendorDriver, VendorLibrary};
+use crate::error::DeviceError;
 
 /// NVIDIA's driver library.
 pub const LIBRARY: &str = "libcuda.so.1";

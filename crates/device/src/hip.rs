@@ -12,8 +12,9 @@ use mneme_abi::hip::types::*;
 use mneme_model::device::DeviceLimits;
 use mneme_model::launch::Dim3;
 
-use super::DeviceError;
 use super::gpu::{Gpu, LaunchCall, VendorDriver, VendorLibrary};
+use crate::error::DeviceError;
+use crate::library;
 
 /// Names of HIP's library, newest first: ROCm 7, 6 and 5.
 pub const LIBRARIES: [&str; 3] = ["libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5"];
@@ -26,7 +27,7 @@ pub fn library() -> Option<PathBuf> {
 }
 
 fn named() -> Option<PathBuf> {
-    super::named_library(LIBRARY_VARIABLE)
+    library::named(LIBRARY_VARIABLE)
 }
 
 /// Whether AMD's kernel driver is there, in this folder of devices; a library that is named may need none.
@@ -37,7 +38,7 @@ pub fn is_offered(devices: &Path) -> bool {
 /// Loads the library and opens device `ordinal`, which is then current on this thread.
 pub fn open(library: &Path, ordinal: i32) -> Result<Gpu, DeviceError> {
     if named().as_deref() == Some(library) {
-        super::check_named(LIBRARY_VARIABLE, library)
+        library::check(LIBRARY_VARIABLE, library)
             .map_err(|message| DeviceError::Library { library: library.display().to_string(), message })?;
     }
     let library = VendorLibrary::load(library)?;

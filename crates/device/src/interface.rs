@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use super::DeviceError;
 use super::gpu::Gpu;
 use super::{cuda, hip};
+use crate::error::DeviceError;
 
 /// What a library of a vendor's has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,6 +16,8 @@ use std::ptr::null;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::library;
+
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 use mneme_abi::hip::rocprofiler::*;
 
@@ -332,9 +334,9 @@ impl Drop for Rocprofiler {
 
 /// The library that is named by the variable, or the one that comes with this one of HIP's.
 fn load(hip: &Path) -> Result<Library, String> {
-    let name = match super::named_library(LIBRARY_VARIABLE) {
+    let name = match library::named(LIBRARY_VARIABLE) {
         Some(named) => {
-            super::check_named(LIBRARY_VARIABLE, &named)?;
+            library::check(LIBRARY_VARIABLE, &named)?;
             named
         }
         None => name_for(hip).ok_or_else(|| format!("no rocprofiler-sdk is known for {}", hip.display()))?.into(),

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use mneme_model::text::closest;
 
-use super::RecordingError;
 use super::database::{KernelRecord, kernels};
+use crate::error::RecordingError;
 
 /// Names that an error offers.
 const FEW: usize = 5;

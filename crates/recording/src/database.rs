@@ -16,7 +16,7 @@ use mneme_model::text::closest;
 use mneme_system::files::{self, FileAccess, FolderLock, LOCK, Temporary, regular};
 use serde::{Deserialize, Serialize};
 
-use super::RecordingError;
+use crate::error::RecordingError;
 
 /// Format version of our part of the file.
 pub const VERSION: u32 = 1;

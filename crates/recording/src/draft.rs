@@ -8,9 +8,9 @@ use std::path::Path;
 
 use mneme_system::files::Temporary;
 
-use super::RecordingError;
 use super::database;
 use super::manifest::MemoryState;
+use crate::error::RecordingError;
 
 /// The files of an instance that is not in its folder yet; dropping it removes them.
 pub struct Draft<'a> {

@@ -10,7 +10,6 @@ use std::path::Path;
 use mneme_model::hash::ChunkId;
 use mneme_system::files::{LOCK, Temporary, regular};
 
-use super::RecordingError;
 use super::code::ORIGINAL;
 use super::database::{self, Databases, InstanceRecord, KernelRecord};
 use super::draft::Draft;
@@ -22,6 +21,7 @@ use super::publication::{self, CodeFiles, NewInstance, Publication};
 use super::rules::Rules;
 use super::store::{self, InUse, Store, StoreWriter, create_private_folder};
 use super::upstream::span;
+use crate::error::RecordingError;
 
 /// Compression of chunks that are written again, zstd's level: these wait for nobody.
 const LEVEL: i32 = 9;

@@ -6,13 +6,13 @@ use std::path::Path;
 use mneme_model::hash::{ChunkId, checksum};
 use mneme_system::files::regular;
 
-use super::RecordingError;
 use super::database::{CodeFile, InstanceRecord, KernelRecord, kernels};
 use super::manifest::{MemoryState, is_manifest};
 use super::moments::{self, Moments};
 use super::pack::{self, PackReader};
 use super::rules::Rules;
 use super::store::{self, Store};
+use crate::error::RecordingError;
 
 /// What was read, and what is wrong with it.
 #[derive(Debug, Default)]

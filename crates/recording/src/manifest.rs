@@ -20,8 +20,8 @@ use mneme_model::tolerance::Tolerance;
 use mneme_system::files::regular;
 use serde::{Deserialize, Serialize};
 
-use super::RecordingError;
 use super::database::write_atomically;
+use crate::error::RecordingError;
 
 /// Chunk size, bytes.
 pub const CHUNK: u64 = 64 * 1024;

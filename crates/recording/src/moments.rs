@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::database::{ArgumentLayout, InstanceRecord, KernelRecord};
 use super::manifest::{self, MemoryState, is_manifest, load_if_manifest};
 use super::store::Store;
-use super::{RecordingError, upstream};
+use super::upstream;
+use crate::error::RecordingError;
 
 /// Both moments of an instance.
 pub struct Moments {

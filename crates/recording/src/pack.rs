@@ -28,9 +28,9 @@ use mneme_model::hash::{ChunkId, Hash64, checksum, chunk_id};
 use mneme_system::files::{self, HeldFile, progress, regular};
 use mneme_system::random;
 
-use super::RecordingError;
 use super::encoding::{self, Encoded, Encoder};
 use super::manifest::CHUNK;
+use crate::error::RecordingError;
 
 pub const VERSION: u32 = 2;
 /// In a chunk's form: what is compressed is its planes.

@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 
 use mneme_system::files::{Temporary, regular};
 
-use super::RecordingError;
 use super::database::{self, Databases, InstanceRecord, KernelRecord};
 use super::draft::Draft;
+use crate::error::RecordingError;
 
 /// Instances that are best published at a time: each has two files open, and an application may open only so many.
 pub const MOST: usize = 32;

@@ -10,8 +10,8 @@ use mneme_model::tolerance::Tolerance;
 use mneme_system::files::regular;
 use serde::{Deserialize, Serialize};
 
-use super::RecordingError;
 use super::database::write_atomically;
+use crate::error::RecordingError;
 
 pub const VERSION: u32 = 1;
 

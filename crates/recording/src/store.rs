@@ -18,7 +18,7 @@ use mneme_system::own_threads;
 use nix::unistd::AccessFlags;
 use rayon::prelude::*;
 
-use super::RecordingError;
+use crate::error::RecordingError;
 use super::manifest::{CHUNK, RecordedRegion};
 use super::pack::{self, ChunkLocation, PackReader, PackWriter};
 use super::upstream;

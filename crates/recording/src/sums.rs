@@ -11,9 +11,9 @@ use mneme_model::hash::checksum;
 use mneme_system::files::regular;
 use serde::{Deserialize, Serialize};
 
-use super::RecordingError;
 use super::database::KernelRecord;
 use super::rules::Rules;
+use crate::error::RecordingError;
 
 /// A sum is 16 hexadecimal digits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use mneme_system::files::trust::{self, Folder};
 
-use super::RecordingError;
 use super::database::{InstanceRecord, KernelRecord};
 use super::rules::Rules;
 use super::store;
+use crate::error::RecordingError;
 
 impl KernelRecord {
     /// Reads a kernel's file as [`KernelRecord::load`] does, for somebody who runs its code: the folder, the file, and

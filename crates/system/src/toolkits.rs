@@ -4,6 +4,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
+use crate::console;
 use crate::files::trust;
 
 /// Folders of ROCm's device libraries: of Debian 12, of Fedora, of ROCm's own packages.
@@ -52,7 +53,7 @@ fn named(variable: &str) -> Option<PathBuf> {
         Ok(resolved) => Some(resolved),
         Err(error) => {
             if trust::is_refusal(&error) {
-                IS_SAID.call_once(|| crate::remark!("mneme: {variable} is not used: {error}"));
+                IS_SAID.call_once(|| console::remark(format_args!("mneme: {variable} is not used: {error}")));
             }
             None
         }

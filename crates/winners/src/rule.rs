@@ -7,9 +7,27 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
+use mneme_model::launch::Dim3;
 use serde::{Deserialize, Serialize};
 
-use super::LaunchDimensions;
+/// Dimensions of a launch, and its dynamic shared memory in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LaunchDimensions {
+    pub grid: Dim3,
+    pub block: Dim3,
+    pub shared_mem: u32,
+}
+
+impl LaunchDimensions {
+    /// Threads of all blocks along an axis.
+    pub fn threads_along(&self, axis: usize) -> u64 {
+        u64::from(self.grid.as_array()[axis]) * u64::from(self.block.as_array()[axis])
+    }
+
+    pub fn has_more_threads_than(&self, other: &Self) -> bool {
+        (0..3).any(|axis| self.threads_along(axis) > other.threads_along(axis))
+    }
+}
 
 /// Characters of an expression, and nesting.
 const MAX_LENGTH: usize = 1000;
@@ -300,7 +318,6 @@ impl Parser<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use mneme_model::launch::Dim3;
 
     fn shape(grid: u32, block: u32) -> LaunchDimensions {
         LaunchDimensions { grid: Dim3::new(grid, 1, 1), block: Dim3::new(block, 1, 1), shared_mem: 0 }

@@ -11,7 +11,9 @@ use mneme_recording::database::KernelRecord;
 use mneme_recording::manifest::RecordedArgument;
 use serde::{Deserialize, Serialize};
 
-use super::{LaunchDimensions, Winner, WinnerIdentity, mailbox};
+use crate::mailbox;
+use crate::rule::LaunchDimensions;
+use crate::winner::{Winner, WinnerIdentity};
 
 /// The environment variable that says which arguments are folded; `mneme apply` sets it, and `MNEME_DATA_DIR`, which
 /// the requests go to.
@@ -137,7 +139,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::fixture::winner;
+    use crate::winner::fixture::winner;
     use mneme_recording::database::{KernelDetails, VERSION};
 
     #[test]

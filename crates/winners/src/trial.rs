@@ -7,7 +7,9 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::{LaunchDimensions, WinnerIdentity, mailbox};
+use crate::mailbox;
+use crate::rule::LaunchDimensions;
+use crate::winner::WinnerIdentity;
 
 /// The environment variable with the number of launches on which a winner is tried; `mneme apply` sets it, and
 /// `MNEME_DATA_DIR`, which the recording and the trials go to.

@@ -104,7 +104,7 @@ impl Image {
 
     fn of_units(groups: Result<Vec<units::Group>, units::NoCode>) -> Result<Self, Status> {
         let groups = groups.map_err(|reason| {
-            crate::say!("{reason}");
+            crate::report::say!("{reason}");
             Status::NO_BINARY_FOR_GPU
         })?;
         Ok(Self {
@@ -170,7 +170,7 @@ impl Group {
             .get_or_init(|| {
                 let units = self.units.as_ref().ok_or(Status::INVALID_IMAGE)?;
                 let object = compile::object(units).map_err(|error| {
-                    crate::say!("{error}");
+                    crate::report::say!("{error}");
                     Status::NO_BINARY_FOR_GPU
                 })?;
                 load(object, PlacementRange::Application)
@@ -210,7 +210,7 @@ impl Drop for ResidentObject {
 
 fn load(bytes: Arc<[u8]>, range: PlacementRange) -> Result<Arc<ResidentObject>, Status> {
     let object = loader::load(&bytes, range).map_err(|error| {
-        crate::say!("{error}");
+        crate::report::say!("{error}");
         Status::INVALID_IMAGE
     })?;
     let resident = ResidentObject { object, bytes };

@@ -20,7 +20,7 @@ pub fn name() -> &'static str {
             Some(wanted) if Processor::parse(&wanted).is_some_and(|processor| processor.name == wanted) => {
                 return wanted;
             }
-            Some(other) => crate::say!("MNEME_CPU_GFX is '{other}', not an AMD processor such as gfx90a"),
+            Some(other) => crate::report::say!("MNEME_CPU_GFX is '{other}', not an AMD processor such as gfx90a"),
             None => {}
         }
         newest(sections::amd_architectures()).unwrap_or_else(|| DEFAULT.into())

@@ -52,7 +52,7 @@ impl Counters {
     /// # Errors
     /// Why nothing can be counted, in one sentence without its end.
     pub fn open(toolkits: &[PathBuf], driver: &Path, device: i32) -> Result<Self, String> {
-        let failed = |error: super::DeviceError| error.to_string();
+        let failed = |error: crate::error::DeviceError| error.to_string();
         let library = VendorLibrary::load(driver).map_err(failed)?;
         let mut context = std::ptr::null_mut();
         // SAFETY: the type is the driver's own for this function; the place is valid for the answer.

@@ -20,7 +20,8 @@ pub use self::table::VendorLibrary;
 pub use self::vendor::{LaunchCall, VendorDriver};
 use super::cupti::Cupti;
 use super::rocprofiler::Rocprofiler;
-use super::{ContextLimit, Device, DeviceError, DeviceFunction, DeviceModule, FunctionUse};
+use crate::device::{ContextLimit, Device, DeviceFunction, DeviceModule, FunctionUse};
+use crate::error::DeviceError;
 use mneme_model::device::{Description, Timer};
 use mneme_model::launch::Launch;
 

@@ -10,7 +10,7 @@ use std::path::Path;
 use libloading::Library;
 use mneme_abi::cuda::driver::pointers;
 
-use crate::DeviceError;
+use crate::error::DeviceError;
 
 /// A vendor's library.
 pub struct VendorLibrary {

@@ -4,7 +4,7 @@ use mneme_abi::cuda::types::*;
 use mneme_model::device::DeviceLimits;
 use mneme_model::launch::Launch;
 
-use crate::DeviceError;
+use crate::error::DeviceError;
 
 /// A launch as a library's function takes it.
 pub struct LaunchCall<'a> {

@@ -13,7 +13,6 @@ use std::path::Path;
 use mneme_model::tolerance::{Annotation, Threshold};
 use mneme_system::files::regular;
 
-use super::RecordingError;
 use super::code::CodeKind;
 use super::database::{Databases, InstanceRecord, KernelRecord, load_or_begin};
 use super::draft::Draft;
@@ -24,6 +23,7 @@ use super::publication::{self, NewInstance, Publication};
 use super::rules::Rules;
 use super::store::{Store, create_private_folder};
 use super::upstream::span::{self, PAGE};
+use crate::error::RecordingError;
 use write::{SnapshotMoment, SnapshotPiece, Writer};
 
 /// What an epilogue is written as.

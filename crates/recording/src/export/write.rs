@@ -4,7 +4,7 @@ use std::io::Write;
 
 use mneme_model::tolerance::Annotation;
 
-use crate::RecordingError;
+use crate::error::RecordingError;
 use crate::manifest::{CHUNK, RecordedArgument, RecordedRegion, RecordedVariable};
 use crate::store::Store;
 use crate::upstream::DIFF_MAGIC;

@@ -12,7 +12,7 @@ use mneme_model::launch::Moment;
 use mneme_model::tolerance::Tolerance;
 
 use super::layout::{FileBlock, FileLayout, FileStretch, SnapshotKind, Unreadable};
-use crate::RecordingError;
+use crate::error::RecordingError;
 use crate::manifest::{
     Allocation, AllocationKind, CHUNK, Header, MemoryState, RecordedArgument, RecordedVariable, chunk_count,
 };

@@ -9,8 +9,8 @@ use std::path::Path;
 use mneme_model::units;
 
 use super::memory::File;
-use crate::RecordingError;
 use crate::database::KernelRecord;
+use crate::error::RecordingError;
 use crate::manifest::is_manifest;
 
 /// Granularity at which the existing Mneme maps memory, bytes.

@@ -9,6 +9,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 
 use super::trust;
+use crate::console::remark;
 
 const FOLDER: u32 = 0o700;
 const FILE: u32 = 0o600;
@@ -21,7 +22,10 @@ const FILE: u32 = 0o600;
 pub fn create_folder(folder: &Path) -> io::Result<()> {
     if folder.is_dir() {
         if let Some(writers) = trust::other_writers(folder) {
-            crate::remark!("mneme: {writers}; what they put there is run as you (chmod go-w '{}')", folder.display());
+            remark(format_args!(
+                "mneme: {writers}; what they put there is run as you (chmod go-w '{}')",
+                folder.display()
+            ));
         }
         return Ok(());
     }

@@ -1,0 +1,277 @@
+//! Winners, and the file that has them.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use mneme_image::elf;
+use mneme_model::checked_text;
+use mneme_model::hash::checksum;
+use mneme_model::launch::Dim3;
+use mneme_recording::manifest::RecordedArgument;
+use mneme_system::files::{self, FileAccess, trust};
+
+use crate::rule::{DimensionRule, LaunchDimensions};
+
+/// The environment variable that names such files, separated by colons.
+pub const VARIABLE: &str = "MNEME_TUNED";
+/// The environment variable that has replaced launches timed.
+pub const TIMES_VARIABLE: &str = "MNEME_TIMES";
+/// Of the file.
+pub const VERSION: u32 = 4;
+
+/// The file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Winners {
+    /// [`VERSION`].
+    pub format: u32,
+    pub winners: Vec<Winner>,
+    /// Of the text, as [`checked_text`] has it: the last member.
+    #[serde(default)]
+    checksum: String,
+}
+
+/// Code that was found to be better than a kernel's own.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Winner {
+    /// Mangled.
+    pub kernel: String,
+    /// Of the code that it was made from.
+    pub static_hash: u64,
+    /// Of its machine code: "sm_90", "gfx90a:sramecc+:xnack-", or "cpu".
+    pub architecture: String,
+    /// Machine code, an ELF object, and its sum (XXH3-64).
+    pub code: PathBuf,
+    pub checksum: u64,
+    /// Offset and size of each argument in the parameter buffer, bytes.
+    pub layout: Vec<(u32, u32)>,
+    /// The launch that it was tuned for, and what that is to be.
+    pub recorded: LaunchDimensions,
+    pub tuned: LaunchDimensions,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<Dim3>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cooperative: bool,
+    /// What the recorded launch was given.
+    pub arguments: Vec<RecordedArgument>,
+    #[serde(default)]
+    pub folded: Folded,
+    /// Words of arguments that look like addresses, and are in no recorded allocation: the argument, and the offset in
+    /// it, bytes. They have to be the same as any number.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub numbers: Vec<(u32, u32)>,
+    /// Its dimensions are not used, but those that the application asks for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_dimensions: bool,
+    /// Threads that a block may have at most, where the code was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_threads: Option<u32>,
+    /// The code verified with the dimensions of the recorded launch, too: other launches may have it with theirs.
+    #[serde(default)]
+    pub bears_own_dimensions: bool,
+    /// Other recorded launches on which it verified.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub verified: Vec<VerifiedLaunch>,
+    /// What launches are to be that were not verified, if their dimensions may change at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<DimensionRule>,
+    /// Of the image that it was recorded from, as the recording has it: a kernel of an equal one is recognised by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image: Option<u64>,
+    /// The kernel prints.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub prints: bool,
+    /// Times of a launch in the session that found it, ns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<f64>,
+    /// Where it comes from.
+    pub source: PathBuf,
+}
+
+/// A recorded launch on which a winner verified.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct VerifiedLaunch {
+    /// The launch, and what it is to be.
+    pub recorded: LaunchDimensions,
+    pub tuned: LaunchDimensions,
+    pub arguments: Vec<RecordedArgument>,
+    /// As [`Winner::numbers`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub numbers: Vec<(u32, u32)>,
+}
+
+/// What tells a winner from all others.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WinnerIdentity {
+    /// Mangled.
+    pub kernel: String,
+    /// Of the code that it was made from.
+    pub static_hash: u64,
+    /// Where it comes from.
+    pub source: PathBuf,
+    /// The launch that it was tuned for.
+    pub recorded: LaunchDimensions,
+    pub arguments: Vec<RecordedArgument>,
+    /// Of its machine code.
+    pub checksum: u64,
+}
+
+/// What of a launch is part of the code, so that the code is for such launches alone.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Folded {
+    /// Arguments, counted from 0.
+    pub arguments: Vec<u32>,
+    /// Grid and block, as tuned.
+    pub dimensions: bool,
+    /// The size of dynamic shared memory, as tuned.
+    pub shared_size: bool,
+    /// Dynamic shared memory itself, for which a launch must not ask then.
+    pub shared_memory: bool,
+}
+
+impl Winners {
+    pub fn new(winners: Vec<Winner>) -> Self {
+        Self { format: VERSION, winners, checksum: String::new() }
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// One sentence that names the file and the remedy.
+    pub fn load(path: &Path) -> Result<Self, String> {
+        let name = path.display();
+        let text = trust::read(path).map_err(|error| format!("{name} cannot be read: {error}"))?;
+        let again = "write it with mneme apply --manifest";
+        let mut found: Self = serde_json::from_slice(&text)
+            .map_err(|error| format!("{name} is no file of compiled winners ({error}); {again}"))?;
+        if found.format != VERSION {
+            return Err(format!("{name} is of format {}, and this release reads {VERSION}; {again}", found.format));
+        }
+        let sum = std::mem::take(&mut found.checksum);
+        if checked_text::checksum_of(&text) != Some(sum) {
+            return Err(format!("{name} was changed since it was written: its checksum does not match; {again}"));
+        }
+        Ok(found)
+    }
+
+    /// Writes it, so that a reader sees all of it or what was there before.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn save(&self, path: &Path) -> std::io::Result<()> {
+        files::replace(path, &self.text(), FileAccess::Private)
+    }
+
+    /// What a file of it has, with its checksum.
+    pub fn text(&self) -> Vec<u8> {
+        let file = Self { checksum: checked_text::NO_CHECKSUM.into(), ..self.clone() };
+        let mut text = serde_json::to_vec_pretty(&file).expect("plain data serialises");
+        text.push(b'\n');
+        checked_text::write_checksum(&mut text);
+        text
+    }
+}
+
+impl Winner {
+    pub fn identity(&self) -> WinnerIdentity {
+        let Self { kernel, static_hash, source, recorded, arguments, checksum, .. } = self.clone();
+        WinnerIdentity { kernel, static_hash, source, recorded, arguments, checksum }
+    }
+
+    /// Whether the code can be launched so: dimensions may be folded into it, and blocks have a bound.
+    pub fn allows(&self, shape: &LaunchDimensions) -> bool {
+        let Self { tuned, folded, max_threads, .. } = self;
+        let dimensions = !folded.dimensions || (shape.grid, shape.block) == (tuned.grid, tuned.block);
+        let shared = !(folded.shared_size || folded.shared_memory) || shape.shared_mem == tuned.shared_mem;
+        dimensions && shared && max_threads.is_none_or(|most| shape.block.count() <= u64::from(most))
+    }
+
+    /// Reads its machine code.
+    ///
+    /// # Errors
+    /// One sentence: it cannot be read, or is not what was written.
+    pub fn image(&self) -> Result<Vec<u8>, String> {
+        let name = self.code.display();
+        let image =
+            trust::read(&self.code).map_err(|error| format!("its tuned code {name} cannot be read: {error}"))?;
+        if checksum(&image) != self.checksum {
+            return Err(format!("its tuned code {name} is damaged; remove the file, and mneme apply compiles it anew"));
+        }
+        // A driver is not told the size.
+        if elf::size_of(&image).is_none_or(|extent| extent > image.len() as u64) {
+            return Err(format!(
+                "its tuned code {name} is no machine code; remove the file, and mneme apply compiles it anew"
+            ));
+        }
+        Ok(image)
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod fixture {
+    use super::*;
+
+    pub fn winner(code: &Path) -> Winner {
+        Winner {
+            kernel: "_Z1kv".into(),
+            static_hash: u64::MAX,
+            architecture: "sm_90".into(),
+            code: code.into(),
+            checksum: checksum(b"code"),
+            layout: vec![(0, 8)],
+            recorded: LaunchDimensions::default(),
+            tuned: LaunchDimensions { shared_mem: 8, ..LaunchDimensions::default() },
+            cluster: None,
+            cooperative: true,
+            arguments: vec![RecordedArgument { offset: 0, bytes: vec![1; 8] }],
+            folded: Folded { arguments: vec![0], ..Folded::default() },
+            numbers: vec![(0, 0)],
+            keeps_dimensions: true,
+            max_threads: Some(64),
+            bears_own_dimensions: true,
+            verified: vec![VerifiedLaunch { numbers: vec![(0, 8)], ..VerifiedLaunch::default() }],
+            rule: Some(DimensionRule::same_threads()),
+            image: Some(1 << 63),
+            prints: true,
+            before: Some(2.5),
+            after: None,
+            source: "results".into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fixture::winner;
+    use super::*;
+
+    #[test]
+    fn what_is_written_reads_back_and_damage_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let winners = Winners::new(vec![winner(&at("code"))]);
+        winners.save(&at("tuned.json")).unwrap();
+        assert_eq!(Winners::load(&at("tuned.json")), Ok(winners.clone()));
+        let image = || winners.winners[0].image();
+        assert!(image().unwrap_err().contains("cannot be read"));
+        std::fs::write(at("code"), "code").unwrap();
+        assert!(image().unwrap_err().contains("no machine code"));
+        std::fs::write(at("code"), "cope").unwrap();
+        assert!(image().unwrap_err().contains("damaged"));
+        let text = std::fs::read(at("tuned.json")).unwrap();
+        // The sum is of all: of dimensions too, which may be anything.
+        for bit in 0..8 * text.len() {
+            let mut flipped = text.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            std::fs::write(at("tuned.json"), &flipped).unwrap();
+            assert!(Winners::load(&at("tuned.json")).is_err(), "bit {} of '{}'", bit % 8, text[bit / 8] as char);
+        }
+        std::fs::write(at("tuned.json"), r#"{"format": 9, "winners": []}"#).unwrap();
+        assert!(Winners::load(&at("tuned.json")).unwrap_err().contains("format 9"));
+        std::fs::write(at("tuned.json"), r#"{"_Z1kv": {"OptLevel": 1}}"#).unwrap();
+        assert!(Winners::load(&at("tuned.json")).unwrap_err().contains("mneme apply --manifest"));
+    }
+}
