@@ -20,7 +20,7 @@ llvm_default=19
 llvm_others=(20 21 22 23)
 
 # What of the workspace makes programs and libraries that are installed; the rest is for tests.
-installed_crates=(mneme-cli mneme-compiler mneme-cpu mneme-rec mneme-replayer mneme-tuner)
+installed_crates=(mneme-cc mneme-cli mneme-compiler mneme-cpu mneme-rec mneme-replayer mneme-tuner)
 
 # True where a version's archives can be linked.
 have_llvm() { local sys=LLVM_SYS_${1}1_PREFIX; [ -f "${!sys:-/usr/lib/llvm-$1}/lib/liblldELF.a" ]; }
@@ -132,7 +132,7 @@ cudart_flags() {
 }
 
 # Whether clang of the default LLVM reads the device libraries of HIP that are here; those of Debian sid are for a newer
-# one. As mneme_builds::toolkits has it.
+# one. As mneme_system::toolkits has it.
 have_hip() {
     local folder folders=(/usr/lib/x86_64-linux-gnu/amdgcn/bitcode /usr/amdgcn/bitcode /opt/rocm/amdgcn/bitcode) version
     for ((version = 17; version <= llvm_default; version++)); do

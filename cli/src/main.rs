@@ -44,7 +44,7 @@ use std::process::exit;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use mneme_system::files::trust;
-use mneme_system::{console, install};
+use mneme_system::install;
 
 use self::error::CommandError;
 

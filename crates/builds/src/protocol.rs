@@ -39,7 +39,7 @@ impl BuilderGreeting {
     }
 }
 
-/// A hash of the source of this package and of `mneme-core`, which define what is sent: 16 hexadecimal digits.
+/// A hash of the source of the packages that define what is sent: 16 hexadecimal digits.
 pub const SOURCE: &str = env!("MNEME_SOURCE");
 
 /// What it is for.

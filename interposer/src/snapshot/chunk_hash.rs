@@ -32,22 +32,6 @@ pub struct Stretch {
     pub length: u64,
 }
 
-impl Stretch {
-    pub const SIZE: usize = size_of::<Self>();
-
-    pub fn to_bytes(self) -> [u8; Self::SIZE] {
-        let mut bytes = [0; Self::SIZE];
-        bytes[..8].copy_from_slice(&self.address.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.length.to_le_bytes());
-        bytes
-    }
-}
-
-/// The kernel's parameter buffer, for addresses of the table and of the identities on the device.
-pub fn parameters(stretches: u64, ids: u64) -> [u8; 16] {
-    Stretch { address: stretches, length: ids }.to_bytes()
-}
-
 /// The identities that the kernel has written.
 pub fn ids(bytes: &[u8]) -> impl Iterator<Item = ChunkId> {
     bytes.as_chunks::<16>().0.iter().map(|id| ChunkId(*id))

@@ -30,7 +30,7 @@ class MnemeRs(Package):
 
     def install(self, spec, prefix):
         cargo = which("cargo", required=True)
-        crates = ["cli", "compiler", "cpu", "rec", "replayer", "tuner"]
+        crates = ["cc", "cli", "compiler", "cpu", "rec", "replayer", "tuner"]
         cargo(
             "build",
             "--profile=dist",
