@@ -6,7 +6,7 @@ use mneme_model::launch::Dim3;
 use mneme_recording::database::{InstanceRecord, KernelRecord};
 use mneme_recording::manifest::MemoryState;
 
-use super::memory::{KeptMemory, MemoryPiece, regions};
+use super::kept::{KeptMemory, MemoryPiece, regions};
 
 /// The text of the header.
 pub fn of(

@@ -6,7 +6,7 @@
 
 mod folder;
 mod header;
-mod memory;
+mod kept;
 mod pointers;
 
 use std::fs::File;
@@ -19,7 +19,7 @@ use mneme_recording::database::{InstanceRecord, KernelRecord};
 use mneme_recording::{CodeKind, Moments, RecordingError};
 
 use self::folder::{NewFolder, written};
-use self::memory::KeptMemory;
+use self::kept::KeptMemory;
 use self::pointers::Pointer;
 use crate::error::CommandError;
 use crate::output::print;

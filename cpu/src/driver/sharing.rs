@@ -12,7 +12,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mneme_abi::cuda::types::CUipcMemHandle;
-use mneme_system::files::{OwnedFile, size_limit_as_errors};
+use mneme_system::files::{OwnedFile, size_limit};
 use mneme_system::random;
 
 use super::allocations::{self, MemoryKind};
@@ -185,7 +185,7 @@ fn into_file(start: u64, size: u64) -> Option<SharedFile> {
     }
     // SAFETY: the descriptor was just opened and has no other owner.
     let file = unsafe { File::from_raw_fd(descriptor) };
-    size_limit_as_errors(|| {
+    size_limit::as_errors(|| {
         file.set_len(size).ok()?;
         let mut done = 0;
         while done < size {

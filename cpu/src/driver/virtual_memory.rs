@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mneme_abi::cuda::structures::{AccessDescription, AllocationProperties};
 use mneme_abi::cuda::types::CUmemLocation;
-use mneme_system::files::{OwnedFile, size_limit_as_errors};
+use mneme_system::files::{OwnedFile, size_limit};
 
 use super::allocations::{self, MemoryKind};
 use super::{context, device};
@@ -145,7 +145,7 @@ pub fn create(out: Out<u64>, size: usize, properties: In<AllocationProperties>, 
     }
     // SAFETY: the descriptor was just opened and has no other owner.
     let file = unsafe { File::from_raw_fd(descriptor) };
-    size_limit_as_errors(|| file.set_len(size)).map_err(|_| Status::OUT_OF_MEMORY)?;
+    size_limit::as_errors(|| file.set_len(size)).map_err(|_| Status::OUT_OF_MEMORY)?;
     let file = OwnedFile::new(file).map_err(|_| Status::OPERATING_SYSTEM)?;
     out.put(PHYSICAL.insert(Arc::new(Physical { device, file, size, handle_types: properties.handle_types })) as u64)
 }

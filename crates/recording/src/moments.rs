@@ -30,7 +30,7 @@ impl Moments {
                 Ok(Self { prologue, epilogue, checksums: [before, after], chunks: None })
             }
             (None, None) => {
-                let (before, after, chunks) = upstream::memory::open(&prologue, &epilogue)?;
+                let (before, after, chunks) = upstream::chunks::open(&prologue, &epilogue)?;
                 let chunks = Some(Arc::new(chunks));
                 let mut moments = Self { prologue: before, epilogue: after, checksums: [0; 2], chunks };
                 if !kernel.ours.arguments.is_empty() {
@@ -98,7 +98,7 @@ pub fn memory_bytes(folder: &Path, instance: &InstanceRecord) -> Result<u64, Rec
     let path = folder.join(&instance.prologue);
     match instance.ours.memory_bytes {
         0 if is_manifest(&path)? => Ok(MemoryState::load(&path)?.memory_bytes()),
-        0 => upstream::memory::memory_bytes(&path),
+        0 => upstream::chunks::memory_bytes(&path),
         known => Ok(known),
     }
 }

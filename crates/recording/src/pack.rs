@@ -219,7 +219,7 @@ fn sync_in_pieces(file: &File, part: Range<u64>) -> std::io::Result<()> {
 /// and gives the space back: other files may need it.
 fn write_at_end(file: &mut HeldFile, position: &mut u64, head: &[u8], body: &[u8]) -> std::io::Result<()> {
     let file = file.get()?;
-    let written = files::size_limit_as_errors(|| write_all_parts_at(file, head, body, *position));
+    let written = files::size_limit::as_errors(|| write_all_parts_at(file, head, body, *position));
     match written {
         Ok(()) => *position += (head.len() + body.len()) as u64,
         Err(_) => drop(file.set_len(*position)),

@@ -94,15 +94,6 @@ pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }
 
-/// A write beyond the process's limit on the size of files (`ulimit -f`) is an error from here on, which can be told,
-/// and no signal that ends the process.
-pub fn size_limit_as_error() {
-    // SAFETY: ignoring a signal runs no handler and touches no memory.
-    unsafe {
-        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
-    }
-}
-
 /// Fails where a file cannot be written: better known before the work whose result it is to have. What it has is left
 /// alone.
 pub fn check_place(path: &Path) -> io::Result<()> {

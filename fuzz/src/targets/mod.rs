@@ -9,7 +9,7 @@ mod inline_ptx;
 mod lifting;
 mod message;
 mod recording;
-mod settings;
+mod winners;
 mod snapshot;
 
 /// A parser of untrusted bytes.
@@ -38,9 +38,9 @@ pub const TARGETS: &[FuzzTarget] = &[
     recording::MANIFEST,
     recording::PACK,
     snapshot::UPSTREAM,
-    settings::WINNERS,
-    settings::EXPRESSION,
-    settings::RULES,
+    winners::WINNERS,
+    winners::EXPRESSION,
+    winners::RULES,
     message::MESSAGE,
     code_object::CPU_OBJECT,
 ];

@@ -89,7 +89,7 @@ fn append(summary: &RecorderSummary, file: &Path) -> std::io::Result<bool> {
         options.append(true).create(!in_memory).custom_flags(libc::O_NONBLOCK);
         options.open(file)?.write_all(&line)
     };
-    files::size_limit_as_errors(write)?;
+    files::size_limit::as_errors(write)?;
     Ok(in_memory)
 }
 

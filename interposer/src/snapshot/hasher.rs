@@ -80,7 +80,7 @@ impl Hasher {
                 small.ids.unregister();
             }
             let entries = entries.next_power_of_two().max(LEAST);
-            let table = || Pinned::new(entries * Stretch::SIZE);
+            let table = || Pinned::new(entries * size_of::<Stretch>());
             let tables = Tables { stretches: table()?, ids: table()?, entries };
             if tables.stretches.device().is_none() || tables.ids.device().is_none() {
                 tables.stretches.unregister();

@@ -22,7 +22,7 @@ use mneme_recording::manifest::CHUNK;
 use mneme_recording::mask::Mask;
 use mneme_recording::poison::{PATTERN, PoisonMap, UnshownBytes};
 
-use super::memory::ResidentMemory;
+use super::resident::ResidentMemory;
 use super::message::RunOutcome;
 use super::series::Series;
 use crate::verify::evidence;

@@ -6,7 +6,7 @@ use mneme_model::configuration::CacheState;
 use mneme_model::device::Timer;
 
 use super::ExecutorPlan;
-use super::memory::ResidentMemory;
+use super::resident::ResidentMemory;
 use super::series::Series;
 use super::timing::Timing;
 

@@ -20,7 +20,7 @@ use mneme_recording::manifest::CHUNK;
 use mneme_recording::mask::Mask;
 use mneme_recording::numbers::{self, Width};
 
-use super::memory::ResidentMemory;
+use super::resident::ResidentMemory;
 use super::message::{Oracle, RunOutcome};
 use super::report::{BufferFailure, MismatchLocation};
 use super::series::Series;

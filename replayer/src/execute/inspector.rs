@@ -13,7 +13,7 @@ use mneme_model::tolerance::Norm;
 use mneme_model::tolerance::measure::Errors;
 use mneme_recording::manifest::CHUNK;
 
-use super::kernels::{CheckMode, InspectionKernels};
+use super::kernels::{InspectionMode, InspectionKernels};
 use super::pieces::{Cut, Piece};
 use crate::recording::snapshot::Snapshot;
 use crate::verify::comparison::Comparison;
@@ -46,10 +46,10 @@ impl Inspector {
         device: &dyn Device,
         snapshot: &Snapshot,
         pieces: &[Piece],
-        mode: CheckMode,
+        mode: InspectionMode,
     ) -> Result<InspectionResult, DeviceError> {
         match self {
-            Self::Device(checker) => checker.inspect(device, pieces.len(), mode),
+            Self::Device(inspector) => inspector.inspect(device, pieces.len(), mode),
             Self::Host => by_reading(device, snapshot, pieces, mode),
         }
     }
@@ -59,7 +59,7 @@ fn by_reading(
     device: &dyn Device,
     snapshot: &Snapshot,
     pieces: &[Piece],
-    mode: CheckMode,
+    mode: InspectionMode,
 ) -> Result<InspectionResult, DeviceError> {
     let mut found = InspectionResult::default();
     let mut buffer = vec![0; CHUNK as usize];
@@ -67,10 +67,10 @@ fn by_reading(
         let current = &mut buffer[..piece.length as usize];
         device.read(piece.address, current)?;
         match mode {
-            CheckMode::Settle if current != piece.after(snapshot) => found.wrong.push(number),
-            CheckMode::Settle if piece.changes(snapshot) => device.write(piece.address, piece.before(snapshot))?,
-            CheckMode::Look if current != piece.before(snapshot) => found.wrong.push(number),
-            CheckMode::Restore if current != piece.before(snapshot) => {
+            InspectionMode::Settle if current != piece.after(snapshot) => found.wrong.push(number),
+            InspectionMode::Settle if piece.changes(snapshot) => device.write(piece.address, piece.before(snapshot))?,
+            InspectionMode::Look if current != piece.before(snapshot) => found.wrong.push(number),
+            InspectionMode::Restore if current != piece.before(snapshot) => {
                 device.write(piece.address, piece.before(snapshot))?
             }
             _ => {}
@@ -82,7 +82,7 @@ fn by_reading(
 /// Inspects on the device.
 pub struct DeviceInspector {
     kernels: InspectionKernels,
-    /// Tables on the device, see check.ptx.
+    /// Tables on the device, see inspect.ptx.
     table: u64,
     out: u64,
     /// Recorded bytes after the launch on the device, by piece; 0 where they are not there.
@@ -133,12 +133,12 @@ impl DeviceInspector {
         self.copies.iter().try_for_each(set)
     }
 
-    fn inspect(&self, device: &dyn Device, pieces: usize, mode: CheckMode) -> Result<InspectionResult, DeviceError> {
+    fn inspect(&self, device: &dyn Device, pieces: usize, mode: InspectionMode) -> Result<InspectionResult, DeviceError> {
         if pieces == 0 {
             return Ok(InspectionResult::default());
         }
         device.zero(self.out, 8)?;
-        self.kernels.check(device, pieces, self.table, mode, self.out)?;
+        self.kernels.inspect(device, pieces, self.table, mode, self.out)?;
         let mut count = [0; 4];
         device.read(self.out, &mut count)?;
         let count = u32::from_le_bytes(count) as usize;
@@ -155,7 +155,7 @@ impl DeviceInspector {
             }
         }
         // What is restored from elsewhere is no different from what is right.
-        if mode == CheckMode::Restore {
+        if mode == InspectionMode::Restore {
             found.unrestored.append(&mut found.wrong);
         }
         found.wrong.sort_unstable();

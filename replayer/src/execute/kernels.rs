@@ -6,10 +6,10 @@ use mneme_model::launch::{Dim3, Launch, LaunchAttributes};
 /// Threads of a block of either kernel.
 const THREADS: u32 = 256;
 
-/// What a check does.
+/// What an inspection does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum CheckMode {
+pub enum InspectionMode {
     /// Finds what is not as recorded after the launch, and restores everything else.
     Settle = 0,
     /// Finds what is not as recorded before the launch.
@@ -19,7 +19,7 @@ pub enum CheckMode {
 }
 
 pub struct InspectionKernels {
-    check: DeviceFunction,
+    inspect: DeviceFunction,
     compare: DeviceFunction,
 }
 
@@ -30,22 +30,22 @@ impl InspectionKernels {
             device.function(module, entry)
         };
         Ok(Self {
-            check: load(include_str!("check.ptx"), "mneme_check")?,
+            inspect: load(include_str!("inspect.ptx"), "mneme_inspect")?,
             compare: load(include_str!("compare.ptx"), "mneme_compare")?,
         })
     }
 
-    /// Checks the pieces of a table into `out`; both are described in check.ptx.
-    pub fn check(
+    /// Inspects the pieces of a table into `out`; both are described in inspect.ptx.
+    pub fn inspect(
         &self,
         device: &dyn Device,
         pieces: usize,
         table: u64,
-        mode: CheckMode,
+        mode: InspectionMode,
         out: u64,
     ) -> Result<(), DeviceError> {
         let arguments = [table, u64::from(mode as u32), out].map(|number| number.to_le_bytes().to_vec());
-        launch(device, self.check, pieces, &arguments)
+        launch(device, self.inspect, pieces, &arguments)
     }
 
     /// Compares what the jobs name under bounds, and adds to `sums`; all are described in compare.ptx.
@@ -136,7 +136,7 @@ mod tests {
         assert!(plain.starts_with("\tadd.u64 %x, %w0, %key;\n") && plain.ends_with("%a;\n"), "{plain}");
         let keyed = expand("\tabsorb %w1, 1;\n");
         assert!(keyed.starts_with("\tadd.u64 %b, %key, 0x9e3779b97f4a7c15;\n\tadd.u64 %x, %w1, %b;\n"), "{keyed}");
-        for line in expand(include_str!("check.ptx")).lines().filter(|line| !line.starts_with("//")) {
+        for line in expand(include_str!("inspect.ptx")).lines().filter(|line| !line.starts_with("//")) {
             assert!(!line.contains("absorb") && !line.contains("KEY"), "{line}");
         }
     }

@@ -5,7 +5,7 @@ use mneme_model::launch::Launch;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 
-use super::memory::ResidentMemory;
+use super::resident::ResidentMemory;
 use super::message::RunOutcome;
 
 /// Launches once, and notes the time by events or what a failure left behind in `done`.

@@ -16,7 +16,7 @@ mod inspector;
 mod kept;
 mod kernels;
 mod launch;
-mod memory;
+mod resident;
 pub mod message;
 mod nvml;
 mod observe;
@@ -40,7 +40,7 @@ use mneme_model::device::Description;
 use mneme_sandbox::confinement::{self, AllowedResources};
 use mneme_sandbox::frame;
 
-use self::memory::ResidentMemory;
+use self::resident::ResidentMemory;
 use self::message::{ExecutorReport, ExecutorRequest, StartError};
 use self::run::Runner;
 use self::timing::Timing;

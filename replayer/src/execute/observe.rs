@@ -11,7 +11,7 @@ use mneme_model::observation::{Fault, Observe};
 use mneme_model::result::ReplayStatus;
 
 use super::launch::{launch_once, repaired};
-use super::memory::{MemoryVerdict, ResidentMemory};
+use super::resident::{MemoryVerdict, ResidentMemory};
 use super::message::{InstrumentedCode, Noted, NotedExample, NotedFault, NotedRange, NotedWrite, RunOutcome};
 use super::report::{self, MOST_TOLD};
 use crate::verify::comparison::RegionComparison;

@@ -15,7 +15,7 @@ use super::counting::{self, CountedSeries};
 use super::fresh::FreshRuns;
 use super::kept::{Habits, OwnVariables};
 use super::launch::repaired;
-use super::memory::ResidentMemory;
+use super::resident::ResidentMemory;
 use super::message::{Oracle, RunOutcome, RunRequest};
 use super::nvml::Nvml;
 use super::observe::Observer;

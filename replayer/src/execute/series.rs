@@ -15,7 +15,7 @@ use mneme_model::result::ReplayStatus;
 
 use super::kept::OwnVariables;
 use super::launch::{launch_once, repaired};
-use super::memory::{MemoryVerdict, ResidentMemory};
+use super::resident::{MemoryVerdict, ResidentMemory};
 use super::message::{RunOutcome, RunRequest, RunSpec, VARIES};
 use super::report::{self, BufferFailure, MOST_TOLD};
 use super::survey::Survey;

@@ -8,7 +8,7 @@ use std::ops::Range;
 use mneme_model::result::{Largest, Variation};
 use mneme_model::tolerance::measure::Errors;
 
-use super::memory::ResidentMemory;
+use super::resident::ResidentMemory;
 use super::report::MismatchLocation;
 use crate::verify::comparison::{Comparison, ElementTally, Part, RegionComparison};
 

@@ -6,7 +6,7 @@ mod amd;
 mod engine;
 mod places;
 mod recording;
-mod stand_ins;
+mod misbehaving;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};

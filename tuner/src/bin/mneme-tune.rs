@@ -30,7 +30,7 @@ enum Command {
 }
 
 fn main() {
-    mneme_system::console::size_limit_as_error();
+    mneme_system::files::size_limit::ignore_signal();
     mneme_manual::write_if_requested(CommandLine::command);
     let arguments = mneme_system::arguments::normalise(std::env::args_os(), &ONE_DASH);
     let CommandLine { command, options } =

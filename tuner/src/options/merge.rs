@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::Options;
-use super::check::{BUILT_IN, EXCLUSIVE};
+use super::refusals::{BUILT_IN, EXCLUSIVE};
 use super::choices::AUTO;
 use crate::document::{self, DocumentError};
 

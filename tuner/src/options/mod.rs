@@ -4,7 +4,7 @@
 //! field is empty unless the user sets it, so `merge` can tell a choice from a default. `settle` fills in the defaults
 //! last, which gives plain [`TuningSettings`].
 
-mod check;
+mod refusals;
 mod choices;
 mod merge;
 mod settings;
@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use clap::Parser;
 use serde::{Deserialize, Serialize};
 
-pub use self::check::Contradiction;
+pub use self::refusals::Contradiction;
 pub use self::choices::{BaselineCode, FoldedArguments, MaxThreadsPolicy, Pruner, Range, RunsKind, Switch};
 pub use self::merge::MergeError;
 pub use self::settings::{

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use mneme_model::hash::Hash64;
 use mneme_system::environment;
-use mneme_system::files::size_limit_as_errors;
+use mneme_system::files::size_limit;
 use mneme_system::install;
 use thiserror::Error;
 
@@ -63,7 +63,7 @@ fn run(words: &[String], input: &[u8]) -> Result<Vec<u8>, CompilationError> {
     // Files instead of pipes: the application gets no SIGPIPE if the compiler dies, and an application that reaps all
     // its children itself causes no harm.
     let (mut stdin, mut stdout, mut stderr) = (memory_file()?, memory_file()?, memory_file()?);
-    size_limit_as_errors(|| stdin.write_all(input)).and_then(|()| stdin.rewind()).map_err(CompilationError::Run)?;
+    size_limit::as_errors(|| stdin.write_all(input)).and_then(|()| stdin.rewind()).map_err(CompilationError::Run)?;
     let share = |file: &File| file.try_clone().map(Stdio::from).map_err(CompilationError::Run);
     let mut child = Command::new(program)
         .arg("--mneme-cpu-object")

@@ -5,10 +5,10 @@
 //! too. [`export`](super::export) writes such files.
 
 pub mod layout;
-pub mod memory;
+pub mod chunks;
 pub mod span;
 
-pub use memory::Chunks;
+pub use chunks::Chunks;
 
 /// How every snapshot with a header begins; then u32 kind, u32 layout version. Older files begin otherwise.
 const MAGIC: &[u8; 8] = b"MNEMESNP";

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use mneme_model::units;
 
-use super::memory::File;
+use super::chunks::File;
 use crate::database::KernelRecord;
 use crate::error::RecordingError;
 use crate::manifest::is_manifest;

@@ -8,7 +8,7 @@ mod owned;
 pub mod private;
 pub mod progress;
 pub mod regular;
-mod size_limit;
+pub mod size_limit;
 mod sync;
 pub mod trust;
 
@@ -23,7 +23,6 @@ use tempfile::{Builder, NamedTempFile};
 pub use held::HeldFile;
 pub use lock::{FolderLock, LOCK};
 pub use owned::OwnedFile;
-pub use size_limit::as_errors as size_limit_as_errors;
 pub use sync::sync_all;
 
 /// End of the name of a file that is not complete, or not part of its folder yet.

@@ -1,4 +1,13 @@
-//! Writes beyond `ulimit -f` as errors, in processes that are not ours.
+//! Writes beyond the limit on the size of files (`ulimit -f`), which fail and send a signal.
+
+/// A write beyond the process's limit on the size of files (`ulimit -f`) is an error from here on, which can be told,
+/// and no signal that ends the process.
+pub fn ignore_signal() {
+    // SAFETY: ignoring a signal runs no handler and touches no memory.
+    unsafe {
+        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+    }
+}
 
 /// Runs `work`, which writes files, so that a write beyond the process's limit on file sizes fails (`EFBIG`) and
 /// nothing else: the signal that comes with it, `SIGXFSZ`, would end an application that never wrote so much itself.

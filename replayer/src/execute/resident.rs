@@ -15,7 +15,7 @@ use rayon::prelude::*;
 
 use super::ExecutorPlan;
 use super::inspector::{self, DeviceInspector, Inspector};
-use super::kernels::CheckMode;
+use super::kernels::InspectionMode;
 use super::pieces::{Cut, Piece};
 use super::report::{BufferFailure, MismatchLocation};
 use super::variables::MovedVariables;
@@ -103,7 +103,7 @@ impl<'a> ResidentMemory<'a> {
             self.device.write(piece.address, piece.before(self.snapshot))?;
         }
         match &mut self.inspector {
-            Inspector::Device(checker) => checker.prepare(self.device, self.snapshot, &self.pieces),
+            Inspector::Device(inspector) => inspector.prepare(self.device, self.snapshot, &self.pieces),
             Inspector::Host => Ok(()),
         }
     }
@@ -123,8 +123,8 @@ impl<'a> ResidentMemory<'a> {
         if !self.hides {
             return Ok(());
         }
-        if let Inspector::Device(checker) = &self.inspector {
-            return checker.hide(self.device, is_hidden);
+        if let Inspector::Device(inspector) = &self.inspector {
+            return inspector.hide(self.device, is_hidden);
         }
         let set = if is_hidden { Snapshot::hide } else { Snapshot::seal };
         if self.is_here { set(self.snapshot).map_err(|error| broken(error.to_string())) } else { Ok(()) }
@@ -161,7 +161,7 @@ impl<'a> ResidentMemory<'a> {
         comparisons: &[RegionComparison],
         dump: Option<&Path>,
     ) -> Result<MemoryVerdict, DeviceError> {
-        let found = self.inspector.inspect(self.device, self.snapshot, &self.pieces, CheckMode::Settle)?;
+        let found = self.inspector.inspect(self.device, self.snapshot, &self.pieces, InspectionMode::Settle)?;
         if found.wrong.is_empty() {
             self.write_before(&found.unrestored)?;
             return Ok(MemoryVerdict::default());
@@ -181,9 +181,9 @@ impl<'a> ResidentMemory<'a> {
 
     /// Undoes everything, wherever a kernel has written, and checks that it did.
     pub fn restore(&self) -> Result<(), DeviceError> {
-        let left = self.inspector.inspect(self.device, self.snapshot, &self.pieces, CheckMode::Restore)?;
+        let left = self.inspector.inspect(self.device, self.snapshot, &self.pieces, InspectionMode::Restore)?;
         self.write_before(&left.unrestored)?;
-        match self.inspector.inspect(self.device, self.snapshot, &self.pieces, CheckMode::Look)?.wrong.first() {
+        match self.inspector.inspect(self.device, self.snapshot, &self.pieces, InspectionMode::Look)?.wrong.first() {
             None => Ok(()),
             Some(piece) => Err(broken(format!("memory at 0x{:x} cannot be restored", self.pieces[*piece].address))),
         }
@@ -191,7 +191,7 @@ impl<'a> ResidentMemory<'a> {
 
     /// What the run left that is not as recorded, by piece, after which everything is restored.
     pub fn take_differing(&mut self) -> Result<BTreeMap<usize, Vec<u8>>, DeviceError> {
-        let found = self.inspector.inspect(self.device, self.snapshot, &self.pieces, CheckMode::Settle)?;
+        let found = self.inspector.inspect(self.device, self.snapshot, &self.pieces, InspectionMode::Settle)?;
         let mut taken = BTreeMap::new();
         for number in &found.wrong {
             taken.insert(*number, self.read_piece(*number)?);
@@ -395,8 +395,8 @@ impl<'a> ResidentMemory<'a> {
             groups.extend(kinds.map(|comparison| (comparison, own.clone())));
         }
         let mut errors = match &mut self.inspector {
-            Inspector::Device(checker) if !groups.is_empty() => {
-                checker.measure(self.device, self.snapshot, &self.pieces, &mut groups)?
+            Inspector::Device(inspector) if !groups.is_empty() => {
+                inspector.measure(self.device, self.snapshot, &self.pieces, &mut groups)?
             }
             _ => vec![Errors::default(); groups.len()],
         };
