@@ -229,6 +229,17 @@ fn crates_have_the_same_features_in_every_build() {
     }
 }
 
+#[test]
+fn arrows_to_the_root_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    write("lib.rs", "pub mod a;\npub mod b;\npub use a::A;");
+    write("a.rs", "pub(crate) struct A;\n#[cfg(test)]\nmod tests {\n    use crate::A;\n}");
+    assert!(arrows(folder.path()).to_root.is_empty());
+    write("b.rs", "use crate::a::A;\nfn b() -> super::A { crate::A }");
+    assert_eq!(arrows(folder.path()).to_root, ["b → A", "b → A"]);
+}
+
 /// The folders that a page's table lists in its first column, in its order.
 fn listed_folders(page: &str) -> Vec<String> {
     let first_cells = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once(" |")).map(|(cell, _)| cell);

@@ -132,7 +132,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 let next = search.propose();
                 *spent += 1e3 * (processor_seconds() - before) / options.seeds as f64;
                 let Next::Try(candidate) = next else { return Err("the space is too small".into()) };
-                search.tell(candidate.trial, outcome(&candidate.point));
+                search.tell(candidate.number, outcome(&candidate.point));
             }
         }
         let mean = |spent: &[f64]| spent.iter().sum::<f64>() / spent.len().max(1) as f64;

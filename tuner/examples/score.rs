@@ -68,7 +68,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                     let outcome = time.map_or(TrialOutcome::Failed(ReplayStatus::InvalidConfig), |time| {
                         TrialOutcome::Measured(vec![time])
                     });
-                    search.tell(candidate.trial, outcome);
+                    search.tell(candidate.number, outcome);
                 }
                 curves.push(curve);
                 rejected.push(search.rejected());

@@ -11,6 +11,7 @@ use mneme_model::configuration::Configuration;
 use mneme_model::protocol::Examination;
 use mneme_model::result::{ReplayResult, ReplayStatus};
 
+use crate::candidate::CandidateNumber;
 use crate::interrupt;
 use crate::server::{Runs, Server, ServerCommand, ServerError, ServerGreeting};
 use crate::simulate::Simulation;
@@ -19,13 +20,13 @@ use crate::simulate::Simulation;
 const RESTARTS: u32 = 3;
 
 /// The identifier of [`Evaluator::run`], which is not a trial. Trials count from 0.
-const ALONE: u64 = u64::MAX - 1;
+const ALONE: CandidateNumber = CandidateNumber(u64::MAX - 1);
 
 /// The results of an evaluation.
 #[derive(Debug)]
 pub struct Evaluated {
     /// The identifier from [`Evaluator::submit`].
-    pub id: u64,
+    pub id: CandidateNumber,
     /// Results in the order of instances, up to the first that did not verify.
     pub results: Vec<ReplayResult>,
 }
@@ -39,7 +40,7 @@ pub struct Evaluator {
     /// The lane at work.
     active: usize,
     /// Results so far of evaluations that have not ended.
-    partial: BTreeMap<u64, Pending>,
+    partial: BTreeMap<CandidateNumber, Pending>,
     /// Failures of servers, for the log.
     incidents: Vec<String>,
 }
@@ -56,8 +57,8 @@ struct Pending {
 struct Lane {
     command: ServerCommand,
     server: Server,
-    waiting: VecDeque<u64>,
-    in_flight: BTreeSet<u64>,
+    waiting: VecDeque<CandidateNumber>,
+    in_flight: BTreeSet<CandidateNumber>,
     /// Number of candidates that may have killed a server, which are tried one at a time.
     suspects: usize,
     deaths: u32,
@@ -134,7 +135,7 @@ impl Evaluator {
     }
 
     /// Adds a candidate, with its configuration for each instance. [`wait`](Self::wait) starts the replay.
-    pub fn submit(&mut self, id: u64, configurations: Vec<Configuration>, runs: Runs) {
+    pub fn submit(&mut self, id: CandidateNumber, configurations: Vec<Configuration>, runs: Runs) {
         assert!(
             self.simulation.is_some() || configurations.len() == self.lanes.len(),
             "each instance has its configuration"
@@ -194,8 +195,9 @@ impl Evaluator {
         let (place, lane) = (*active, &mut lanes[*active]);
         match lane.fill(place, partial).and_then(|()| lane.server.next_result()) {
             Ok((id, result)) => {
+                let id = CandidateNumber(id);
                 if !lane.in_flight.remove(&id) {
-                    return Err(ServerError::Garbled { line: format!("a result for {id}, which was not submitted") });
+                    return Err(ServerError::Garbled { line: format!("a result for {id:?}, which was not submitted") });
                 }
                 (lane.deaths, lane.suspects) = (0, lane.suspects.saturating_sub(1));
                 Ok(self.settle(id, result))
@@ -209,7 +211,7 @@ impl Evaluator {
         interrupt::check()?;
         let lane = &mut self.lanes[self.active];
         self.incidents.push(format!("{error}; in flight: {:?}", lane.in_flight));
-        let lost: Vec<u64> = std::mem::take(&mut lane.in_flight).into_iter().collect();
+        let lost: Vec<CandidateNumber> = std::mem::take(&mut lane.in_flight).into_iter().collect();
         let killer = if let [only] = lost[..] {
             (lane.deaths, lane.suspects) = (0, lane.suspects.saturating_sub(1));
             Some(only)
@@ -227,7 +229,7 @@ impl Evaluator {
     }
 
     /// Notes a result of the active lane. Returns the evaluation if it has ended.
-    fn settle(&mut self, id: u64, result: ReplayResult) -> Option<Evaluated> {
+    fn settle(&mut self, id: CandidateNumber, result: ReplayResult) -> Option<Evaluated> {
         let pending = self.partial.get_mut(&id).expect("what has a result was submitted");
         let result = self.lanes[self.active].comparable(result);
         let goes_on = result.verified && pending.results.len() + 1 < self.lanes.len();
@@ -259,12 +261,12 @@ impl Lane {
         ReplayResult { verified: false, failed: true, status: ReplayStatus::InternalError, error, ..result }
     }
 
-    fn fill(&mut self, place: usize, partial: &BTreeMap<u64, Pending>) -> Result<(), ServerError> {
+    fn fill(&mut self, place: usize, partial: &BTreeMap<CandidateNumber, Pending>) -> Result<(), ServerError> {
         while (self.suspects == 0 || self.in_flight.is_empty())
             && let Some(id) = self.waiting.front()
         {
             let pending = &partial[id];
-            self.server.submit(*id, &pending.configurations[place], pending.runs.clone())?;
+            self.server.submit(id.0, &pending.configurations[place], pending.runs.clone())?;
             self.in_flight.extend(self.waiting.pop_front());
         }
         Ok(())

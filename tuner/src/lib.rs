@@ -9,6 +9,7 @@
 pub mod archive;
 pub mod bridge;
 pub mod cache;
+pub mod candidate;
 pub mod confirm;
 pub mod document;
 pub mod early_stop;

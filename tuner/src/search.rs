@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use mneme_model::configuration::Configuration;
 
+use crate::candidate::CandidateNumber;
 use crate::interrupt;
 use crate::sampler::{Ahead, History, Sampler, TrialOutcome};
 use crate::space::{Point, SearchSpace};
@@ -18,8 +19,7 @@ const FRUITLESS: usize = 20_000;
 /// A configuration to try.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
-    /// Number of the candidate, from 0, for [`Search::tell`].
-    pub trial: u64,
+    pub number: CandidateNumber,
     pub point: Point,
     pub configuration: Configuration,
     /// [`Configuration::hash`].
@@ -54,9 +54,9 @@ pub struct Search {
     space: Box<dyn SearchSpace>,
     sampler: Box<dyn Sampler>,
     history: History,
-    /// Trials by configuration hash.
-    trials: HashMap<String, u64>,
-    /// Indices of each trial's points in the history. The first one is the candidate's.
+    /// Candidates by configuration hash.
+    candidates: HashMap<String, CandidateNumber>,
+    /// Indices of each candidate's points in the history. The first one is its own.
     places: Vec<Vec<usize>>,
     /// Number of points that were rejected, and of points with a known configuration.
     rejected: u64,
@@ -71,7 +71,7 @@ impl Search {
             space,
             sampler,
             history: History::default(),
-            trials: HashMap::new(),
+            candidates: HashMap::new(),
             places: Vec::new(),
             rejected: 0,
             repeated: 0,
@@ -107,7 +107,7 @@ impl Search {
         self.reason.as_deref()
     }
 
-    /// The next candidate. Trials are numbered in this order.
+    /// The next candidate. Candidates are numbered in this order.
     pub fn propose(&mut self) -> Next {
         let mut fruitless = 0;
         while fruitless < FRUITLESS {
@@ -133,40 +133,45 @@ impl Search {
                 }
             };
             let hash = configuration.hash();
-            if let Some(trial) = self.trials.get(&hash).copied() {
+            if let Some(number) = self.candidates.get(&hash).copied() {
                 self.repeated += 1;
-                let known = self.history.tried()[self.places[trial as usize][0]].outcome.clone();
+                let first = self.places(number)[0];
+                let known = self.history.tried()[first].outcome.clone();
                 if let Some(outcome) = &known {
                     self.sampler.tell(&point, outcome);
                 }
                 let place = self.history.add(point, known);
-                self.places[trial as usize].push(place);
+                self.places(number).push(place);
                 continue;
             }
-            let trial = self.begin(hash.clone(), point.clone());
-            return Next::Try(Box::new(Candidate { trial, point, configuration, hash }));
+            let number = self.begin(hash.clone(), point.clone());
+            return Next::Try(Box::new(Candidate { number, point, configuration, hash }));
         }
         Next::End(End::Fruitless)
     }
 
     /// Adds a trial of the resumed session. Call this for all of them in the order of their numbers, before
     /// [`Search::propose`].
-    pub fn resume(&mut self, point: Point, hash: String, outcome: TrialOutcome) -> u64 {
-        let trial = self.begin(hash, point);
-        self.tell(trial, outcome);
-        trial
+    pub fn resume(&mut self, point: Point, hash: String, outcome: TrialOutcome) -> CandidateNumber {
+        let number = self.begin(hash, point);
+        self.tell(number, outcome);
+        number
     }
 
-    fn begin(&mut self, hash: String, point: Point) -> u64 {
-        let trial = self.places.len() as u64;
-        self.trials.insert(hash, trial);
+    fn begin(&mut self, hash: String, point: Point) -> CandidateNumber {
+        let number = CandidateNumber(self.places.len() as u64);
+        self.candidates.insert(hash, number);
         self.places.push(vec![self.history.add(point, None)]);
-        trial
+        number
+    }
+
+    fn places(&mut self, number: CandidateNumber) -> &mut Vec<usize> {
+        &mut self.places[number.0 as usize]
     }
 
     /// Notes the outcome of a candidate.
-    pub fn tell(&mut self, trial: u64, outcome: TrialOutcome) {
-        for place in self.places[trial as usize].clone() {
+    pub fn tell(&mut self, number: CandidateNumber, outcome: TrialOutcome) {
+        for place in self.places(number).clone() {
             self.sampler.tell(&self.history.tried()[place].point, &outcome);
             self.history.settle(place, outcome.clone());
         }
@@ -216,7 +221,7 @@ mod tests {
         let mut blocks = Vec::new();
         while let Next::Try(candidate) = search.propose() {
             blocks.push(candidate.configuration.block.x);
-            search.tell(candidate.trial, TrialOutcome::Failed(ReplayStatus::Timeout));
+            search.tell(candidate.number, TrialOutcome::Failed(ReplayStatus::Timeout));
         }
         blocks
     }
@@ -267,13 +272,13 @@ mod tests {
     #[test]
     fn points_of_a_configuration_in_flight_get_its_outcome() {
         let mut search = Search::new(Halves::boxed(), Box::new(Exhaustive::default()));
-        let mut trials = Vec::new();
+        let mut numbers = Vec::new();
         while let Next::Try(candidate) = search.propose() {
-            trials.push(candidate.trial);
+            numbers.push(candidate.number);
         }
         assert_eq!(search.propose(), Next::Wait);
-        for trial in trials {
-            search.tell(trial, TrialOutcome::Measured(vec![trial as f64]));
+        for number in numbers {
+            search.tell(number, TrialOutcome::Measured(vec![number.0 as f64]));
         }
         assert_eq!(search.propose(), Next::End(End::Exhausted));
         assert!(search.history().tried().iter().all(|tried| tried.outcome.is_some()));

@@ -173,7 +173,9 @@ impl State {
             match execution::start_thread("mneme-cpu-lane", serve) {
                 Ok(()) => self.available += 1,
                 Err(error) => {
-                    crate::report::say!("a thread for a stream could not be started, so its work runs inside calls: {error}")
+                    crate::report::say!(
+                        "a thread for a stream could not be started, so its work runs inside calls: {error}"
+                    )
                 }
             }
         }

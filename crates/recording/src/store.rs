@@ -18,10 +18,10 @@ use mneme_system::own_threads;
 use nix::unistd::AccessFlags;
 use rayon::prelude::*;
 
-use crate::error::RecordingError;
 use super::manifest::{CHUNK, RecordedRegion};
 use super::pack::{self, ChunkLocation, PackReader, PackWriter};
 use super::upstream;
+use crate::error::RecordingError;
 
 /// Name of the folder of packs inside a recording.
 pub const FOLDER: &str = "packs";

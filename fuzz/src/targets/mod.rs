@@ -9,8 +9,8 @@ mod inline_ptx;
 mod lifting;
 mod message;
 mod recording;
-mod winners;
 mod snapshot;
+mod winners;
 
 /// A parser of untrusted bytes.
 pub struct FuzzTarget {

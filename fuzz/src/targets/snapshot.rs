@@ -3,7 +3,7 @@
 //! An input is a pair of them: u32 length of the prologue, prologue, epilogue.
 
 use mneme_recording::manifest::CHUNK;
-use mneme_recording::upstream::memory;
+use mneme_recording::upstream::chunks;
 
 use super::recording::in_a_file;
 use super::{FuzzTarget, nothing};
@@ -75,7 +75,7 @@ fn run(input: &[u8]) {
         let later = std::fs::File::from(later);
         std::os::unix::fs::FileExt::write_all_at(&later, epilogue, 0).expect("a file in memory can be written");
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&later));
-        if let Ok((before, after, chunks)) = memory::open(prologue, path.as_ref()) {
+        if let Ok((before, after, chunks)) = chunks::open(prologue, path.as_ref()) {
             before.parameter_buffer();
             for state in [&before, &after] {
                 for region in state.regions() {
@@ -104,7 +104,7 @@ mod tests {
                 std::fs::write(&path, bytes).unwrap();
                 path
             });
-            let (before, _, _) = memory::open(&paths[0], &paths[1]).unwrap_or_else(|error| panic!("{error}"));
+            let (before, _, _) = chunks::open(&paths[0], &paths[1]).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(before.memory_bytes(), 1204);
         }
     }

@@ -9,8 +9,6 @@
 //! - A call waits with a time limit too: the recorded kernel may wait for the thread that makes the call, and a writer
 //!   may never come back (a signal handler jumps out of its call). So a writer states again and again for how long it
 //!   wants the gate, and a call that has waited longer takes it.
-//! call). So a writer says again and again for how long it wants the gate; whoever waits for longer takes it. It is the
-//! one lock held across vendor calls.
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

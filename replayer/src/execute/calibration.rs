@@ -22,8 +22,8 @@ use mneme_recording::manifest::CHUNK;
 use mneme_recording::mask::Mask;
 use mneme_recording::poison::{PATTERN, PoisonMap, UnshownBytes};
 
-use super::resident::ResidentMemory;
 use super::message::RunOutcome;
+use super::resident::ResidentMemory;
 use super::series::Series;
 use crate::verify::evidence;
 

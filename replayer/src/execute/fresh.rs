@@ -20,9 +20,9 @@ use mneme_recording::manifest::CHUNK;
 use mneme_recording::mask::Mask;
 use mneme_recording::numbers::{self, Width};
 
-use super::resident::ResidentMemory;
 use super::message::{Oracle, RunOutcome};
 use super::report::{BufferFailure, MismatchLocation};
+use super::resident::ResidentMemory;
 use super::series::Series;
 use crate::recording::snapshot::SnapshotRegion;
 use crate::verify::comparison::{Comparison, ElementTally, Part, RegionComparison};

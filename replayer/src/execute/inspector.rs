@@ -13,7 +13,7 @@ use mneme_model::tolerance::Norm;
 use mneme_model::tolerance::measure::Errors;
 use mneme_recording::manifest::CHUNK;
 
-use super::kernels::{InspectionMode, InspectionKernels};
+use super::kernels::{InspectionKernels, InspectionMode};
 use super::pieces::{Cut, Piece};
 use crate::recording::snapshot::Snapshot;
 use crate::verify::comparison::Comparison;
@@ -133,7 +133,12 @@ impl DeviceInspector {
         self.copies.iter().try_for_each(set)
     }
 
-    fn inspect(&self, device: &dyn Device, pieces: usize, mode: InspectionMode) -> Result<InspectionResult, DeviceError> {
+    fn inspect(
+        &self,
+        device: &dyn Device,
+        pieces: usize,
+        mode: InspectionMode,
+    ) -> Result<InspectionResult, DeviceError> {
         if pieces == 0 {
             return Ok(InspectionResult::default());
         }

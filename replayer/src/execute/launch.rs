@@ -5,8 +5,8 @@ use mneme_model::launch::Launch;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 
-use super::resident::ResidentMemory;
 use super::message::RunOutcome;
+use super::resident::ResidentMemory;
 
 /// Launches once, and notes the time by events or what a failure left behind in `done`.
 pub fn launch_once(

@@ -11,9 +11,9 @@ use mneme_model::observation::{Fault, Observe};
 use mneme_model::result::ReplayStatus;
 
 use super::launch::{launch_once, repaired};
-use super::resident::{MemoryVerdict, ResidentMemory};
 use super::message::{InstrumentedCode, Noted, NotedExample, NotedFault, NotedRange, NotedWrite, RunOutcome};
 use super::report::{self, MOST_TOLD};
+use super::resident::{MemoryVerdict, ResidentMemory};
 use crate::verify::comparison::RegionComparison;
 
 /// Shadow memory, bytes at most: on a GPU, where a run more costs more than memory, on the CPU device, where memory

@@ -15,9 +15,9 @@ use mneme_model::result::ReplayStatus;
 
 use super::kept::OwnVariables;
 use super::launch::{launch_once, repaired};
-use super::resident::{MemoryVerdict, ResidentMemory};
 use super::message::{RunOutcome, RunRequest, RunSpec, VARIES};
 use super::report::{self, BufferFailure, MOST_TOLD};
+use super::resident::{MemoryVerdict, ResidentMemory};
 use super::survey::Survey;
 use super::variables::MovedVariables;
 use crate::verify::comparison::RegionComparison;

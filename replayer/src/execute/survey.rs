@@ -8,8 +8,8 @@ use std::ops::Range;
 use mneme_model::result::{Largest, Variation};
 use mneme_model::tolerance::measure::Errors;
 
-use super::resident::ResidentMemory;
 use super::report::MismatchLocation;
+use super::resident::ResidentMemory;
 use crate::verify::comparison::{Comparison, ElementTally, Part, RegionComparison};
 
 /// Contents of pieces that are not as recorded.

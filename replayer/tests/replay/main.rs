@@ -4,9 +4,9 @@
 
 mod amd;
 mod engine;
+mod misbehaving;
 mod places;
 mod recording;
-mod misbehaving;
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};

@@ -9,8 +9,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use super::Options;
-use super::refusals::{BUILT_IN, EXCLUSIVE};
 use super::choices::AUTO;
+use super::refusals::{BUILT_IN, EXCLUSIVE};
 use crate::document::{self, DocumentError};
 
 #[derive(Debug, thiserror::Error)]

@@ -4,9 +4,9 @@
 //! field is empty unless the user sets it, so `merge` can tell a choice from a default. `settle` fills in the defaults
 //! last, which gives plain [`TuningSettings`].
 
-mod refusals;
 mod choices;
 mod merge;
+mod refusals;
 mod settings;
 mod settle;
 
@@ -15,9 +15,9 @@ use std::path::PathBuf;
 use clap::Parser;
 use serde::{Deserialize, Serialize};
 
-pub use self::refusals::Contradiction;
 pub use self::choices::{BaselineCode, FoldedArguments, MaxThreadsPolicy, Pruner, Range, RunsKind, Switch};
 pub use self::merge::MergeError;
+pub use self::refusals::Contradiction;
 pub use self::settings::{
     CandidateSettings, ConfirmationSettings, ProteusOutput, SearchSettings, SessionMode, SpaceSettings, StudySettings,
     TuningSettings,

@@ -49,6 +49,7 @@ use mneme_model::protocol::StoppingRule;
 
 use crate::bridge::Bridge;
 use crate::cache::CachePlan;
+use crate::candidate::CandidateNumber;
 use crate::early_stop::EarlyStop;
 use crate::evaluator::Evaluator;
 use crate::interrupt;
@@ -120,15 +121,15 @@ struct Session {
     standings: Standings,
     progress: Progress,
     start: Instant,
-    /// Numbers in the results for new trials.
+    /// Numbers of new trials.
     numbers: Numbers,
-    in_flight: HashMap<u64, InFlight>,
-    /// Numbers in the results, by the search's trial number.
-    numbered: HashMap<u64, u64>,
-    /// The search's numbers of trials that have ended, by their numbers in the results.
-    ended: HashMap<u64, u64>,
+    in_flight: HashMap<CandidateNumber, InFlight>,
+    /// The trial of each candidate.
+    numbered: HashMap<CandidateNumber, u64>,
+    /// The candidate of each trial that has ended.
+    ended: HashMap<u64, CandidateNumber>,
     /// Trials that are being measured again.
-    repeats: HashMap<u64, Trial>,
+    repeats: HashMap<CandidateNumber, Trial>,
     stop: Stop,
     schedule: ReferenceSchedule,
     disturbances: Disturbances,

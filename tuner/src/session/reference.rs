@@ -7,12 +7,13 @@ use mneme_model::result::ReplayResult;
 
 use super::disturbance::{Disturbances, TrialConditions};
 use super::{Session, Stop};
+use crate::candidate::CandidateNumber;
 use crate::evaluator::Evaluated;
 use crate::results::{References, Trial};
 use crate::server::Runs;
 
 /// The identifier of references among evaluations. Candidates count from 0.
-pub const REFERENCE: u64 = u64::MAX;
+pub const REFERENCE: CandidateNumber = CandidateNumber(u64::MAX);
 /// A session spends at most 1/`SHARE` of its time on references, and makes the first one no earlier than after a
 /// second.
 const SHARE: u32 = 30;

@@ -6,6 +6,7 @@ use mneme_model::result::{ReplayResult, SharedWith};
 use super::confirm::AGAIN;
 use super::criteria::spokesman;
 use super::{Session, SessionError, Stop};
+use crate::candidate::CandidateNumber;
 use crate::results::Trial;
 use crate::server::Runs;
 
@@ -27,7 +28,12 @@ impl Session {
     }
 
     /// Corrects a trial that was measured again, and the trials that share its runs.
-    pub(super) fn end_repeat(&mut self, id: u64, before: &Trial, results: &[ReplayResult]) -> Result<(), SessionError> {
+    pub(super) fn end_repeat(
+        &mut self,
+        id: CandidateNumber,
+        before: &Trial,
+        results: &[ReplayResult],
+    ) -> Result<(), SessionError> {
         self.standings.summary.num_runs += results.iter().map(|result| result.exec_time.len() as u64).sum::<u64>();
         // Trials that were not run, because they have the same code and launch.
         let shared = Some(SharedWith::Number(before.trial));
@@ -47,7 +53,7 @@ impl Session {
     /// Replaces a trial's results.
     fn correct(
         &mut self,
-        id: u64,
+        id: CandidateNumber,
         before: &Trial,
         results: &[ReplayResult],
         shared_with: Option<SharedWith>,

@@ -9,6 +9,7 @@ use mneme_model::text::ratio;
 use super::criteria::{results_of, spokesman};
 use super::reference::REFERENCE;
 use super::{Session, SessionError, Stop};
+use crate::candidate::CandidateNumber;
 use crate::failure;
 use crate::interrupt;
 use crate::options::RunsKind;
@@ -125,7 +126,7 @@ impl Session {
 
     /// Submits a candidate, or ends its trial at once if the result is known.
     fn consider(&mut self, candidate: Candidate) -> Result<Option<Stop>, SessionError> {
-        let Candidate { trial: id, point, configuration, hash } = candidate;
+        let Candidate { number: id, point, configuration, hash } = candidate;
         if let Some(earlier) = self.proposals.take_foreign(&hash, &point) {
             let trial = Trial { params: point, ..earlier };
             self.proposals.search.tell(id, self.standings.outcome(&trial));
@@ -165,7 +166,7 @@ impl Session {
     pub(super) fn name_shared(&self, results: &mut [ReplayResult]) {
         for result in results {
             if let Some(SharedWith::Number(id)) = result.shared_with {
-                let number = self.numbered.get(&id).copied().map(SharedWith::Number);
+                let number = self.numbered.get(&CandidateNumber(id)).copied().map(SharedWith::Number);
                 result.shared_with = number.or(Some(SharedWith::Named(NamedRuns::Baseline)));
             }
         }
@@ -188,7 +189,7 @@ impl Session {
     }
 
     /// Submits the remaining runs of a candidate after its first ones. Returns the candidate if it has ended.
-    fn go_on(&mut self, id: u64, mut candidate: InFlight, results: &[ReplayResult]) -> Option<InFlight> {
+    fn go_on(&mut self, id: CandidateNumber, mut candidate: InFlight, results: &[ReplayResult]) -> Option<InFlight> {
         if !std::mem::take(&mut candidate.first) {
             return Some(candidate);
         }
@@ -207,7 +208,7 @@ impl Session {
     /// Writes the outcome of a candidate, then reports it to the search.
     fn end_trial(
         &mut self,
-        id: u64,
+        id: CandidateNumber,
         candidate: InFlight,
         results: &[ReplayResult],
         cached: bool,

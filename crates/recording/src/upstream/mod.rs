@@ -4,8 +4,8 @@
 //! in a file, and [`memory`] names the bytes as chunks, so that whoever reads a recording of ours reads one of these,
 //! too. [`export`](super::export) writes such files.
 
-pub mod layout;
 pub mod chunks;
+pub mod layout;
 pub mod span;
 
 pub use chunks::Chunks;
