@@ -1,4 +1,4 @@
-//! The build script. It links the library so that it stays mapped after a `dlclose`, and its functions call each other.
+//! The build script, which links the library so that it stays mapped and calls its own functions.
 //!
 //! It stays mapped because it has worker threads and a signal handler. Functions of the same names that are preloaded
 //! in front of it only affect its callers.

@@ -1,4 +1,4 @@
-//! Makes the records of LLVM IR for an object's section, by compiling a source's device code with clang.
+//! Makes the records of an object's IR by compiling the source's device code with clang.
 
 use mneme_builds::protocol::UnitOrigin;
 use mneme_builds::source::IR_OPTIONS;

@@ -1,4 +1,6 @@
-//! Measures how many builds per second Mneme makes of a kernel over the space of the preset `full`, without a device.
+//! Measures how many builds per second Mneme makes of a kernel, without a device.
+//!
+//! The configurations are those of the preset `full`:
 //!
 //! cargo run --release -p mneme-compiler --example builds -- tests/apps/microphysics.cu [BUILDS [BUILDERS [SEED]]]
 //!

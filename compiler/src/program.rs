@@ -1,4 +1,4 @@
-//! The programs `mneme-build-NN`, which compile recorded kernels for `mneme-replay`. NN is the version of LLVM.
+//! The programs `mneme-build-NN`, which compile recorded kernels with LLVM NN for `mneme-replay`.
 
 use std::fs::File;
 use std::io;

@@ -1,4 +1,4 @@
-//! Functions that the CPU device lacks. Each prints a sentence once, and fails.
+//! Functions that the CPU device lacks, each of which prints a sentence once and fails.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,4 +1,4 @@
-//! Code objects for tests. The C compiler makes them in the form in which the device's own compiler does.
+//! Code objects for tests, made by the C compiler in the form of the device's own compiler.
 
 use std::io::Write;
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! A reader of nvcc's command line. It translates the arguments that shape the device code for clang.
+//! A reader of nvcc's command line, which translates for clang what shapes the device code.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;

@@ -1,4 +1,4 @@
-//! Edits of operands, callees, attributes and declarations, which LLVM's C interface offers only piecemeal.
+//! Edits of operands, callees, attributes and declarations that LLVM's C interface lacks.
 //!
 //! All functions take live values of the module being lowered ([`Value`]'s invariant).
 

@@ -1,5 +1,4 @@
-//! The inputs of a build: the plan, with what the recording and the command line say for all builds, and the
-//! configuration's own inputs.
+//! The inputs of a build: the plan, which is for all builds, and the configuration's own.
 
 use mneme_builds::progress::BuildProgress;
 use mneme_builds::{BuildPlan, BuildSpec, Replacement, Target};

@@ -1,4 +1,4 @@
-//! The processor on which the CPU device runs: registers, rounding modes, thread-local storage and caches.
+//! The processor that the CPU device runs on: registers, rounding, thread-local storage and caches.
 //!
 //! There is a file with the same functions for each processor. Differences between code objects are in
 //! `loader/machine`.

@@ -1,4 +1,4 @@
-//! Faults of kernels. A fault ends its launch and sets the device's status for good.
+//! Faults of kernels, which end their launch and set the device's status for good.
 
 use crate::status::Status;
 

@@ -1,4 +1,4 @@
-//! The release of HIP that the program was built for. Layouts and numbers differ between HIP 5 and 6.
+//! The release of HIP that the program was built for: layouts and numbers of HIP 5 and 6 differ.
 
 use std::sync::OnceLock;
 

@@ -12,7 +12,7 @@ use mneme_recording::USUAL;
 use crate::build::replacement::CodeBeside;
 use crate::context::device::Choice;
 use crate::context::settings::{Isolation, ReplaySettings};
-use crate::execute::timing::Timing;
+use crate::context::timing::Timing;
 
 /// The method of timing kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

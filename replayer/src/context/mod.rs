@@ -2,6 +2,7 @@
 
 pub mod device;
 pub mod settings;
+pub mod timing;
 
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -25,8 +26,8 @@ use self::device::Choice;
 use self::settings::{Isolation, ReplaySettings};
 use crate::build::fork_server::ForkServerPlan;
 use crate::build::replacement;
+use crate::context::timing::Timing;
 use crate::error::Fatal;
-use crate::execute::timing::Timing;
 use crate::recording::instance::RecordedInstance;
 use crate::recording::snapshot::{Snapshot, SnapshotLayout};
 use crate::verify::tolerances::{self, Bounds};

@@ -8,7 +8,7 @@ use mneme_builds::plan::External;
 
 use super::device::Choice;
 use crate::build::replacement::{CodeBeside, ReplacementFile};
-use crate::execute::timing::Timing;
+use crate::context::timing::Timing;
 use crate::verify::tolerances;
 
 /// How much a failing configuration can take down with it.

@@ -8,7 +8,7 @@ use mneme_model::device::Timer;
 use super::ExecutorPlan;
 use super::resident::ResidentMemory;
 use super::series::Series;
-use super::timing::Timing;
+use crate::context::timing::Timing;
 
 /// Opens the counters of the device that is current; an error is a sentence without its end.
 pub fn open(plan: &ExecutorPlan<'_>) -> Result<Counters, String> {

@@ -25,7 +25,6 @@ mod resident;
 mod run;
 mod series;
 mod survey;
-pub mod timing;
 mod variables;
 
 use std::os::fd::AsRawFd;
@@ -43,7 +42,7 @@ use mneme_sandbox::frame;
 use self::message::{ExecutorReport, ExecutorRequest, StartError};
 use self::resident::ResidentMemory;
 use self::run::Runner;
-use self::timing::Timing;
+use crate::context::timing::Timing;
 use crate::recording::snapshot::Snapshot;
 use crate::verify::tolerances::Bounds;
 

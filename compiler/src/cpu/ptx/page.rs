@@ -1,4 +1,4 @@
-//! The documentation page of PTX instructions, made by translating every form of the table for both targets.
+//! The documentation page of PTX instructions, made by translating every form for both targets.
 
 use std::path::Path;
 

@@ -9,11 +9,11 @@ use mneme_system::exit;
 use crate::context::ReplayContext;
 use crate::context::device::Choice;
 use crate::context::settings::Isolation;
+use crate::context::timing::Timing;
 use crate::error::Fatal;
 use crate::execute::ExecutorPlan;
 use crate::execute::executor::Executor;
 use crate::execute::message::StartError;
-use crate::execute::timing::Timing;
 
 /// How many executors in a row may die without having run a configuration.
 const START_ATTEMPTS: u32 = 3;

@@ -9,7 +9,7 @@ use mneme_device::{DeviceError, Interface};
 use mneme_model::device::Timer;
 use mneme_system::toolkits::toolkits;
 
-use crate::context::device::Choice;
+use super::device::Choice;
 
 /// From this time on, ns, the few microseconds that events add to a kernel's time make no difference.
 const LONG: u64 = 200_000;
