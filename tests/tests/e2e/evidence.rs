@@ -12,8 +12,12 @@ use mneme_system::exit;
 
 /// The second launch of each kernel, which finds in memory what it writes.
 fn repeated() -> Recording {
+    second_launches("steady")
+}
+
+fn second_launches(name: &str) -> Recording {
     let device = TestDevice::under_test().name();
-    let executable = executable(app("steady"), Cudart::under_test());
+    let executable = executable(app(name), Cudart::under_test());
     Recording::by(|folder| {
         run(program("mneme"))
             .args(["record".as_ref(), "-rdb".as_ref(), folder.as_os_str()])
@@ -150,6 +154,15 @@ fn a_recording_that_cannot_be_written_to_has_its_map_in_the_cache() {
 }
 
 /// A source in the kernel's place, replayed; the status of its result.
+#[test]
+fn a_kernel_that_ends_on_few_inputs_is_proven_by_gentle_ones() {
+    let recording = second_launches("fragile");
+    let json = instance(&recording, "rounding").verify("default<O3>", &[]);
+    let evidence = &json["Result"]["evidence"];
+    assert_eq!(evidence["changed"], 0, "{json:#}");
+    assert!(evidence["fresh_inputs"]["agreed"].as_u64() > Some(0), "{json:#}");
+}
+
 fn with_source(instance: &TestInstance, folder: &Path, body: &str) -> serde_json::Value {
     let source = folder.join("given.cu");
     fs::write(&source, body).unwrap();

@@ -1,0 +1,29 @@
+// A kernel that ends only on numbers near to 1, as one that iterates until it has converged. It rounds them in place, so
+// the second launch changes nothing, and neither does one on numbers that have changed places.
+#include "check.cuh"
+
+__global__ void rounding(float *values, size_t n) {
+    size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+    if (i >= n)
+        return;
+    volatile float *value = values + i;
+    while (fabsf(*value - 1.0f) > 0.25f)
+        ;
+    values[i] = __uint_as_float(__float_as_uint(values[i]) & ~15u);
+}
+
+int main(int argc, char **argv) {
+    size_t n = size_argument(argc, argv, 4096);
+    std::vector<float> numbers(n);
+    for (size_t i = 0; i < n; ++i)
+        numbers[i] = 1.0f + float(i % 1000) * 1.3e-4f;
+    DeviceArray<float> values(numbers);
+    for (int step = 0; step < 2; ++step)
+        rounding<<<blocks_for(n, 128), 128>>>(values.get(), n);
+    LAUNCH_OK();
+    auto rounded = values.download();
+    bool right = true;
+    for (size_t i = 0; i < n; ++i)
+        right = right && fabsf(rounded[i] - numbers[i]) < 1e-5f;
+    return finish("fragile", right, n);
+}
