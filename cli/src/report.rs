@@ -195,7 +195,7 @@ fn without_end(mode: RecorderMode, application: &str, status: ExitStatus, summar
             let shown: Vec<String> = processes.iter().take(FEW).map(|summary| summary.process.to_string()).collect();
             let more = if processes.len() > shown.len() { ", …" } else { "" };
             text += &format!(
-                "mneme: the launches of {} {fate} are not listed (id {}{more}); {application} {end}\n",
+                "mneme: some launches are not listed: {} {fate} (id {}{more}); {application} {end}\n",
                 counted(processes.len(), "process", "processes"),
                 shown.join(", ")
             );
