@@ -297,6 +297,7 @@ pub const COVERAGE: &[App] = &[
     App { name: "updated", sources: &["updated.cu"], kernels: &[] },
     App { name: "graphmemory", sources: &["graphmemory.cu"], kernels: &[] },
     App { name: "faulty", sources: &["faulty.cu"], kernels: &[] },
+    App { name: "fragile", sources: &["fragile.cu"], kernels: &[] },
     App { name: "aligned", sources: &["aligned.cu"], kernels: &[] },
     App { name: "unseen", sources: &["unseen.cu"], kernels: &[] },
     App { name: "confined", sources: &["confined.cu"], kernels: &[] },

@@ -228,7 +228,7 @@ fn code_of_proteus_front_ends_is_recorded() {
 
     let machine_code = record(&at("machine-code"), &without, "");
     match TestDevice::under_test() {
-        TestDevice::Cpu => machine_code.exit_with(2).complains("device code without its LLVM IR"),
+        TestDevice::Cpu => machine_code.exit_with(2).complains("neither LLVM IR nor PTX"),
         TestDevice::Cuda => machine_code.succeed().complains("machine code"),
     };
 }

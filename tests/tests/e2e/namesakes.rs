@@ -114,7 +114,7 @@ fn a_module_is_not_taken_for_the_program() {
     let without = path("without.co");
     let ran = run(path("main")).arg(&without).env("LD_PRELOAD", library("libmneme_cpu.so")).succeed();
     assert_eq!(ran.stdout, "1\n", "{} has no IR for {}", without.display(), hip_arch());
-    ran.complains("without its LLVM IR");
+    ran.complains("neither LLVM IR nor PTX");
     for (module, ir) in
         [("without.co", Some("without.bc")), ("alone.co", None), ("bundle.co", None), ("compressed.co", None)]
     {

@@ -252,7 +252,7 @@ fn older_ptx_beside_machine_code_runs_and_newer_ptx_is_refused() {
     refused.exit_with(2).complains("PTX is for sm_100");
     build(&nvcc, &source, &["-gencode", "arch=compute_90,code=sm_90"], &binary("machine-code"));
     let refused = record_executable_into(&binary("recording"), &binary("machine-code"), &[]);
-    refused.exit_with(2).complains("without its LLVM IR or PTX");
+    refused.exit_with(2).complains("neither LLVM IR nor PTX");
 }
 
 /// A program knows the device in the layout of its own release of CUDA; what cannot be lifted costs its kernel alone.

@@ -296,7 +296,7 @@ fn a_process_that_is_killed_is_told_of_with_its_recording() {
         assert_eq!(report["processes"].as_array().unwrap().len(), 1, "{report:#}");
         assert_eq!(report["processes"][0]["unfinished"], true, "{report:#}");
         let kernels = load_kernels(&recording).len();
-        outcome.complains(&format!("holds {kernels} kernel"));
+        outcome.complains(&format!("{kernels} kernel"));
         assert!(kernels > 0 && !outcome.stderr.contains("launched no"), "{outcome}");
     }
 }

@@ -443,5 +443,5 @@ fn optuna_chooses_where_it_is_asked_to() {
         .args(["--sampler", "tpe", "--trials", "1", "--study-name", "none", "--results-dir"])
         .arg(results.path().join("none"))
         .exit_with(exit::BAD_USAGE)
-        .complains(&format!("{} cannot be started", python.display()));
+        .complains(&format!("cannot start {}", python.display()));
 }
