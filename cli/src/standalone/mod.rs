@@ -1,7 +1,7 @@
 //! The command `mneme export --standalone`, which writes a C program that runs one recorded launch.
 //!
 //! The program ([`PROGRAM`]) is the same for all kernels. A header beside it ([`header`]) describes the launch, and a
-//! file contains the memory ([`memory`]). Inputs are verified, and the folder is created completely or not at all
+//! file contains the memory ([`kept`]). Inputs are verified, and the folder is created completely or not at all
 //! ([`folder`]).
 
 mod folder;

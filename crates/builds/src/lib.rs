@@ -1,7 +1,7 @@
 //! Descriptions of builds and the protocol that mneme-replay and its builders share.
 //!
-//! It has no LLVM. `mneme-replay` orders builds with it; `mneme-build-NN`, programs of the compiler's crate, makes them
-//! (see [`protocol`]). [`process`] and [`programs`] are how processes of ours are started, confined and watched.
+//! It has no LLVM. `mneme-replay` orders builds with it, and `mneme-build-NN`, a program of the compiler's crate, makes
+//! them (see [`protocol`]).
 
 // They panic where nobody reads; `mneme_system::console` has what does not.
 #![warn(clippy::print_stderr, clippy::print_stdout)]

@@ -1,6 +1,6 @@
 //! Runs on inputs that differ from the recorded one, judged by code that is known to be right.
 //!
-//! [`FreshInput::of`] makes an input from a seed: it changes the recorded memory and leaves addresses alone.
+//! `FreshInput::of` makes an input from a seed: it changes the recorded memory and leaves addresses alone.
 //! [`FreshRuns::judge`] runs the code under test on it, in the module that has run on the recorded input, and the
 //! oracle (the application's own code), which computes what is right, and compares what both left by the rules in
 //! force.

@@ -2,7 +2,7 @@
 //!
 //! Types and their codes are those of the existing Mneme's annotations; ULP distances and `ignore` are ours. The errors
 //! that a tolerance bounds are defined in [`measure`]; the file `<static-hash>.tolerances.json` is a
-//! [recording's](mneme_recording::rules).
+//! recording's (`mneme_recording::rules`).
 
 pub mod measure;
 

@@ -1,7 +1,7 @@
 //! Recordings of the existing Mneme: its snapshot files.
 //!
 //! Where ours keep chunks in packs, an upstream snapshot holds the bytes themselves. [`layout`] finds out what is where
-//! in a file, and [`memory`] names the bytes as chunks, so that whoever reads a recording of ours reads one of these,
+//! in a file, and [`chunks`] names the bytes as chunks, so that whoever reads a recording of ours reads one of these,
 //! too. [`export`](super::export) writes such files.
 
 pub mod chunks;

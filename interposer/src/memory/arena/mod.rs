@@ -147,7 +147,7 @@ impl Arena {
         }
     }
 
-    /// Frees memory that `allocate(bytes)` returned. Unused slabs go back to the device, except for [`KEPT`] bytes,
+    /// Frees memory that `allocate(bytes)` returned. Unused slabs go back to the device, except for `KEPT` bytes,
     /// which the next allocations are likely to need.
     pub fn free(&self, mapper: &dyn Mapper, address: u64, bytes: u64) {
         let idle = {
