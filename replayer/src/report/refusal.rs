@@ -68,7 +68,7 @@ mod tests {
         (configuration.shared_mem, configuration.grid.y) = (232_448, 70_000);
         assert_eq!(
             reason(&configuration, &limits, 16),
-            ": a block needs 232464 bytes of shared memory (16 of them its own) and the device has 232448; the grid has 70000 blocks along y \
+            ": a block needs 232464 bytes of shared memory (16 of them static) and the device has 232448; the grid has 70000 blocks along y \
              and the device takes 65535"
         );
     }

@@ -44,9 +44,10 @@ fn sweep(recording: &Recording, options: &[&str], lines: &[String], status: i32)
 
 #[test]
 fn a_sweep_runs_on_fresh_inputs_too() {
-    let Some(_) = device() else { return };
+    let Some(device) = device() else { return };
     let lines = ["default<O1>", "default<O3>"].map(|passes| json!({ "passes": passes }).to_string());
-    let (results, _) = sweep(&Recording::make(), &["--fresh", "2", "--fresh-seed", "7"], &lines, 0);
+    let options = ["--device", device, "--fresh", "2", "--fresh-seed", "7"];
+    let (results, _) = sweep(&Recording::make(), &options, &lines, 0);
     let inputs: Vec<_> = results.values().map(|line| &line["Result"]["evidence"]["fresh_inputs"]).collect();
     for found in &inputs {
         let number = |name: &str| found[name].as_u64().unwrap_or(0);
@@ -239,7 +240,7 @@ fn equal_code_is_run_once() {
     assert_eq!(shared, [None, Some(1), Some(1), Some(1), None], "{results:?}");
     assert_eq!(results[&1]["Result"]["exec_time"], results[&4]["Result"]["exec_time"]);
     assert!(errors.contains("1 builds") && errors.contains("3 results shared"), "{errors}");
-    let (fresh, _) = sweep(&recording, &["--device", device, "--fresh"], &lines, exit::VERIFIED);
+    let (fresh, _) = sweep(&recording, &["--device", device, "--no-reuse"], &lines, exit::VERIFIED);
     assert!(fresh.values().all(|line| line["Result"]["shared_with"].is_null()), "{fresh:?}");
 }
 
