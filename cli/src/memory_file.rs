@@ -22,7 +22,8 @@ pub fn run() -> std::io::Result<&'static str> {
     Ok(RUN.get_or_init(|| name))
 }
 
-/// Exists as long as it is open here. Programs that we start do not inherit it, but can open its path.
+/// A file in memory that exists as long as it is open here. Programs that we start do not inherit it, but can open its
+/// path.
 pub struct MemoryFile(File);
 
 impl MemoryFile {

@@ -194,8 +194,8 @@ pub fn median(times: &[u64]) -> Option<f64> {
 const MIN_STARTS: usize = 4;
 
 /// The order statistics that contain the median of any distribution with at least 97.5 % confidence. For fewer than 7
-/// samples there are none, so the extremes serve: that all samples of one side are slower than all of the other happens
-/// by chance in 2.9 % of cases with 4 of each, and 0.8 % with 5. `None` for fewer than [`MIN_STARTS`].
+/// samples no such pair exists, so these are the extremes: that all samples of one side are slower than all of the other
+/// happens by chance in 2.9 % of cases with 4 of each, and 0.8 % with 5. `None` for fewer than [`MIN_STARTS`].
 fn bounds(samples: &[f64]) -> Option<(f64, f64)> {
     let mut sorted = samples.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,6 +1,6 @@
 //! The loads of code from PTX that may only copy a structure, padding and unset members included.
 //!
-//! nvcc writes a copy as loads and stores of words, vectors or single bytes. Such a load is no use of what it reads.
+//! nvcc writes a copy as loads and stores of words, vectors or single bytes. Such a load does not use the value.
 
 use llvm_sys::LLVMOpcode::*;
 use llvm_sys::LLVMTypeKind::LLVMVectorTypeKind;

@@ -3,7 +3,7 @@
 use super::text::FunctionBody;
 
 /// `fns`: the position of the `offset`th set bit of `mask` from bit `base` on, upwards or (negative) downwards. For
-/// offset 0 it is `base` itself, if set. All ones if there is no such bit.
+/// offset 0 it is `base` itself, if set. All ones if too few bits are set.
 pub fn nth_set(body: &mut FunctionBody, mask: &str, base: &str, offset: &str) -> String {
     let down = body.value(format!("icmp slt i32 {offset}, 0"));
     let reversed = body.value(format!("call i32 @llvm.bitreverse.i32(i32 {mask})"));

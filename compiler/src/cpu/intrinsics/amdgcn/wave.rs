@@ -52,7 +52,7 @@ pub fn define(parts: &[&str], signature: &FunctionSignature, body: &mut Function
             let value = body.value("call i32 @__mneme_cpu.swizzle(i32 %a0, i32 %a1)");
             body.ret(result, value);
         }
-        // The value of lanes that receive none is undefined.
+        // Lanes that receive nothing have an undefined value.
         ["mov", "dpp", ..] => by_word(result, &[operand()?], body, |body, words| {
             body.value(format!("call i32 @__mneme_cpu.dpp(i32 0, i32 {}, i32 %a1, i32 %a2, i32 %a3, i1 %a4)", words[0]))
         })?,
