@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mneme_builds::Refusal;
 use mneme_builds::builders::{Builders, written_by};
 use mneme_builds::protocol::{CodeParts, Question, UnitOrigin};
 use mneme_image::ir_section::IrTable;
@@ -55,6 +56,6 @@ pub fn versions() -> String {
 fn ask<T: DeserializeOwned>(modules: &[&[u8]], question: Question, blob: &[u8]) -> anyhow::Result<(T, Vec<u8>)> {
     let builders = Builders::find()?;
     let program = builders.of(builders.fitting(written_by(modules.iter().copied()))?)?;
-    let (answer, blob) = program.ask::<Result<T, String>>(question, blob, LIMIT)?;
-    Ok((answer.map_err(anyhow::Error::msg)?, blob))
+    let (answer, blob) = program.ask::<Result<T, Refusal>>(question, blob, LIMIT)?;
+    Ok((answer?, blob))
 }

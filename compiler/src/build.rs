@@ -22,6 +22,7 @@ use crate::assembler::{Assembler, AssemblerOptions};
 use crate::error::BuildError;
 use crate::ir::diagnostics::Diagnostics;
 use crate::llvm::PassGate;
+use crate::pipeline::revise::RevisionError;
 use crate::pipeline::{CodegenInvocations, PassObserver, ProgressObserver};
 use crate::request::{Artifact, BuildRequest, BuildTimes, InputCode};
 use crate::version::llvm_version;
@@ -35,7 +36,7 @@ pub fn build(request: &BuildRequest<'_>) -> Result<Artifact, BuildError> {
 }
 
 /// A change to a module.
-pub type Revise<'a> = &'a mut dyn FnMut(&Module<'_>) -> Result<(), String>;
+pub type Revise<'a> = &'a mut dyn FnMut(&Module<'_>) -> Result<(), RevisionError>;
 
 /// Receives a text of a build.
 pub type TextReader<'a> = &'a mut dyn FnMut(BuildText, &str);
@@ -65,7 +66,7 @@ impl Hooks<'_> {
 
 /// [`build`], with hooks.
 pub fn build_with(request: &BuildRequest<'_>, mut hooks: Hooks<'_>) -> Result<Artifact, BuildError> {
-    request.configuration.check().map_err(|message| BuildError::Configuration { message })?;
+    request.configuration.check()?;
     let artifact = match request.code {
         InputCode::Ir(modules) => {
             let context = Context::create();
@@ -112,11 +113,10 @@ fn build_lifted(
     hooks: &mut Hooks<'_>,
 ) -> Result<Artifact, BuildError> {
     let clock = start(request, Stage::Read);
-    let refused = |message: String| BuildError::Lift { field, message };
-    let lifted = mneme_ptx::lift(text.trim_end_matches('\0')).map_err(|error| refused(error.to_string()))?;
+    let lifted = mneme_ptx::lift(text.trim_end_matches('\0')).map_err(|error| BuildError::lift(field, error))?;
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
-    let module = lifted_module(&context, &diagnostics, &lifted, request.has_lines()).map_err(refused)?;
+    let module = lifted_module(&context, &diagnostics, &lifted, request.has_lines(), field)?;
     let mut source = Source::of(module, clock);
     source.lifted = Some(&lifted);
     let mut artifact = build_ir(request, &context, &diagnostics, source, hooks)?;
@@ -140,7 +140,7 @@ fn build_ir<'ctx>(
     let configuration = request.configuration;
     let own_options = request.recorded.compiled.map_or(&[][..], |application| &application.llvm_options);
     for options in [own_options, &configuration.llvm_options] {
-        llvm::set_options(options).map_err(|message| BuildError::Options { message })?;
+        llvm::set_options(options)?;
     }
     let clock = start(request, Stage::Specialise);
     let mut architecture = CodegenArchitecture::of(request.target, &module)?;
@@ -167,7 +167,7 @@ fn build_ir<'ctx>(
     let mut specialised = prepare::specialise(&module, request, &architecture, &machine)?;
     let specialise = clock.elapsed().as_secs_f64();
     if let Some(revise) = hooks.revise.take() {
-        revise(&module).map_err(|message| BuildError::Configuration { message })?;
+        revise(&module)?;
     }
     if request.instrument.is_none() {
         // The revision has told them.
@@ -504,13 +504,14 @@ pub fn build_cpu_object(
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
     let whole = match modules {
-        [one] if ptx_image::is_ptx(one) => {
-            Some(mneme_ptx::lift_program(&String::from_utf8_lossy(one)).map_err(on_the_cpu)?)
-        }
+        [one] if ptx_image::is_ptx(one) => Some(
+            mneme_ptx::lift_program(&String::from_utf8_lossy(one))
+                .map_err(|error| BuildError::lift(CPU_DEVICE, error))?,
+        ),
         _ => None,
     };
     let module = match &whole {
-        Some((lifted, _)) => lifted_module(&context, &diagnostics, lifted, false).map_err(on_the_cpu)?,
+        Some((lifted, _)) => lifted_module(&context, &diagnostics, lifted, false, CPU_DEVICE)?,
         None => ir::read::load(&context, &diagnostics, modules, false)?,
     };
     let mut architecture = CodegenArchitecture::for_cpu(arch, &module)?;
@@ -531,19 +532,17 @@ pub fn build_cpu_object(
     Ok(cpu::lower_part(module, &options, refused, &mut |_, _| true)?)
 }
 
-/// The error for PTX that cannot run on the CPU device.
-fn on_the_cpu(message: impl std::fmt::Display) -> BuildError {
-    BuildError::Lift { field: CPU_DEVICE, message: message.to_string() }
-}
-
-/// Makes a module from lifted PTX, and lets LLVM verify it. `debug` keeps the PTX's source locations.
+/// Makes a module from lifted PTX, which `field` needs, and lets LLVM verify it. `debug` keeps the PTX's source
+/// locations.
 fn lifted_module<'ctx>(
     context: &'ctx Context,
     diagnostics: &Diagnostics<'_>,
     lifted: &mneme_ptx::Lifted,
     debug: bool,
-) -> Result<Module<'ctx>, String> {
-    let refused = |error: &dyn std::fmt::Display| format!("LLVM rejects the lifted IR: {error}");
+    field: &'static str,
+) -> Result<Module<'ctx>, BuildError> {
+    let refused =
+        |error: &dyn std::fmt::Display| BuildError::lift(field, format_args!("LLVM rejects the lifted IR: {error}"));
     let module =
         ir::read::load(context, diagnostics, &[lifted.ir.as_bytes()], debug).map_err(|error| refused(&error))?;
     module.verify().map_err(|error| refused(&error))?;
@@ -578,7 +577,8 @@ fn emit_object(
         ran.push(gate(pass, unit));
         ran[ran.len() - 1]
     };
-    let object = llvm::emit(module, machine, LLVMCodeGenFileType::LLVMObjectFile, &mut noted).map_err(failed)?;
+    let object = llvm::emit(module, machine, LLVMCodeGenFileType::LLVMObjectFile, &mut noted)
+        .map_err(|error| failed(error.0))?;
     if let Some(message) = diagnostics.take() {
         return Err(failed(message));
     }
@@ -588,7 +588,7 @@ fn emit_object(
     let isa = copy
         .map(|copy| llvm::emit(&copy, machine, LLVMCodeGenFileType::LLVMAssemblyFile, &mut again))
         .transpose()
-        .map_err(failed)?;
+        .map_err(|error| failed(error.0))?;
     Ok((object, isa.map(|text| String::from_utf8_lossy(&text).into_owned())))
 }
 
@@ -631,7 +631,8 @@ fn emit_ptx(
     gate: PassGate<'_>,
 ) -> Result<String, BuildError> {
     let failed = |message: String| BuildError::Codegen { target: architecture.cpu.clone(), message };
-    let code = llvm::emit(module, machine, LLVMCodeGenFileType::LLVMAssemblyFile, gate).map_err(failed)?;
+    let code =
+        llvm::emit(module, machine, LLVMCodeGenFileType::LLVMAssemblyFile, gate).map_err(|error| failed(error.0))?;
     if let Some(message) = diagnostics.take() {
         return Err(failed(message));
     }

@@ -1,6 +1,12 @@
 //! Errors of a build.
 
+use std::fmt::Display;
+
+use mneme_model::configuration::ConfigurationError;
 use thiserror::Error;
+
+use crate::llvm::OptionError;
+use crate::pipeline::revise::RevisionError;
 
 /// Why a build failed. Each message is one sentence for the user.
 #[derive(Debug, Error)]
@@ -20,10 +26,15 @@ pub enum BuildError {
     Pipeline { pipeline: String, message: String },
     #[error("the pass pipeline failed in {program}: {message}")]
     External { program: String, message: String },
-    #[error("LLVM refused llvm_options: {message}")]
-    Options { message: String },
+    #[error("LLVM refused llvm_options: {0}")]
+    Options(#[from] OptionError),
+    /// No build could have it.
+    #[error("the configuration cannot be built: {0}")]
+    Impossible(#[from] ConfigurationError),
     #[error("the configuration cannot be built: {message}")]
     Configuration { message: String },
+    #[error("the configuration cannot be built: {0}")]
+    Revision(#[from] RevisionError),
     /// The configuration has a field that needs IR.
     #[error(
         "the kernel's code is {code}, and {field} needs LLVM IR; build the program with mneme-cc to record its IR, or leave {field} out"
@@ -71,8 +82,20 @@ fn others(found: &[String]) -> String {
 }
 
 impl BuildError {
+    /// The error for PTX that cannot be lifted.
+    pub fn lift(field: &'static str, reason: impl Display) -> Self {
+        Self::Lift { field, message: reason.to_string() }
+    }
+
     /// Whether the request is at fault (an impossible configuration), not its compilation.
     pub fn is_usage(&self) -> bool {
-        matches!(self, Self::Configuration { .. } | Self::NeedsIr { .. } | Self::Lift { .. })
+        matches!(
+            self,
+            Self::Impossible(_)
+                | Self::Configuration { .. }
+                | Self::Revision(_)
+                | Self::NeedsIr { .. }
+                | Self::Lift { .. }
+        )
     }
 }

@@ -9,7 +9,7 @@ use std::os::fd::AsRawFd as _;
 use mneme_sandbox::tools::TransientFile;
 
 use crate::error::BuildError;
-use crate::llvm;
+use crate::llvm::{self, LlvmError};
 
 /// The name and version of the tool that makes code objects.
 pub fn name() -> String {
@@ -39,7 +39,7 @@ pub fn link(object: &[u8]) -> Result<Vec<u8>, BuildError> {
         drop(writer);
         (linked, code.join())
     });
-    linked.map_err(|said| failed(complaint(&said)))?;
+    linked.map_err(|LlvmError(said)| failed(complaint(&said)))?;
     match code {
         Ok(Ok(code)) if !code.is_empty() => Ok(code),
         Ok(Err(error)) => Err(failed(format!("the code object cannot be read: {error}"))),

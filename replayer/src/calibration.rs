@@ -52,10 +52,7 @@ pub fn open(settings: ReplaySettings) -> Result<ReplayContext, Fatal> {
     let files = MapFiles::of(&context);
     let found = match files.load() {
         Some(map) => Ok(map),
-        None if context.isolation == Isolation::None => {
-            Err("--isolation none skips the search for bytes that the kernel only writes; replay once without it"
-                .into())
-        }
+        None if context.isolation == Isolation::None => Err(NotSearched::Isolation),
         None => {
             let found = match recorded {
                 Some(settings) => find(&mut ReplayContext::open(settings)?),
@@ -63,14 +60,14 @@ pub fn open(settings: ReplaySettings) -> Result<ReplayContext, Fatal> {
             };
             match found {
                 // The replay itself reports the problem with the device, and knows more about it.
-                Err(error) if error.status == exit::NO_DEVICE && !error.clash => Err(error.error),
+                Err(error) if error.status == exit::NO_DEVICE && !error.clash => Err(NotSearched::NoDevice(error)),
                 found => found?.map(|map| files.keep(map)),
             }
         }
     };
     match found {
         Ok(map) => context.poison(&map)?,
-        Err(reason) => context.not_searched = reason,
+        Err(reason) => context.not_searched = reason.to_string(),
     }
     Ok(context)
 }
@@ -124,8 +121,21 @@ fn cache_folder() -> Option<PathBuf> {
     variable("MNEME_CACHE_DIR").or_else(usual)
 }
 
-/// Finds the bytes, or returns the reason why they cannot be searched now.
-fn find(context: &mut ReplayContext) -> Result<Result<PoisonMap, String>, Fatal> {
+/// Why the bytes cannot be searched now.
+#[derive(Debug, thiserror::Error)]
+enum NotSearched {
+    #[error("--isolation none skips the search for bytes that the kernel only writes; replay once without it")]
+    Isolation,
+    #[error(transparent)]
+    NoDevice(Fatal),
+    #[error("the application's own code does not end within the time limit")]
+    OwnCodeHangs,
+    #[error("the recorded code cannot be built: {0}")]
+    Unbuilt(String),
+}
+
+/// Finds the bytes.
+fn find(context: &mut ReplayContext) -> Result<Result<PoisonMap, NotSearched>, Fatal> {
     let (quiet, workers) = (context.quiet, context.workers);
     (context.quiet, context.workers) = (true, 1);
     let found = Search::new(context).run();
@@ -170,13 +180,13 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn run(mut self) -> Result<Result<PoisonMap, String>, Fatal> {
+    fn run(mut self) -> Result<Result<PoisonMap, NotSearched>, Fatal> {
         if self.waiting.is_empty() {
             return Ok(Ok(self.found));
         }
         let mut engine = Engine::start(self.context)?;
         if self.try_own_code(&mut engine)? == ReplayStatus::Timeout {
-            return Ok(Err("the application's own code does not end within the time limit".into()));
+            return Ok(Err(NotSearched::OwnCodeHangs));
         }
         let mut number = 1;
         while let Some(regions) = self.waiting.pop_front() {
@@ -186,7 +196,7 @@ impl<'a> Search<'a> {
                 (ReplayStatus::Verified, Some(map)) => self.found.join(&map),
                 (ReplayStatus::InvalidConfig | ReplayStatus::CompileError | ReplayStatus::InternalError, _) => {
                     if !self.original {
-                        return Ok(Err(format!("the recorded code cannot be built: {error}")));
+                        return Ok(Err(NotSearched::Unbuilt(error)));
                     }
                     self.original = false;
                     self.waiting.push_front(regions);

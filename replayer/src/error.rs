@@ -1,5 +1,6 @@
 //! Errors that end a program of this crate before its work is done.
 
+use std::fmt::Display;
 use std::path::Path;
 
 use mneme_builds::builder::ProgramError;
@@ -23,8 +24,8 @@ impl Fatal {
         Self::new(trust::exit_status(error), format!("{} cannot be read: {error}", path.display()))
     }
 
-    pub fn new(status: i32, error: impl Into<String>) -> Self {
-        Self { status, error: error.into(), clash: false }
+    pub fn new(status: i32, error: impl Display) -> Self {
+        Self { status, error: error.to_string(), clash: false }
     }
 }
 
@@ -39,12 +40,12 @@ impl From<std::io::Error> for Fatal {
 
 impl From<ProgramError> for Fatal {
     fn from(error: ProgramError) -> Self {
-        Self::new(error.status().exit_status(), error.to_string())
+        Self::new(error.status().exit_status(), error)
     }
 }
 
 impl From<RecordingError> for Fatal {
     fn from(error: RecordingError) -> Self {
-        Self::new(error.exit_status(), error.to_string())
+        Self::new(error.exit_status(), error)
     }
 }

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use mneme_model::configuration::{Changes, Configuration};
+use mneme_model::configuration::{Changes, Configuration, ConfigurationError};
 use mneme_model::protocol::Statistics;
 use mneme_model::result::{ReplayResult, ReplayStatus};
 use mneme_system::exit;
@@ -19,7 +19,7 @@ use crate::context::ReplayContext;
 use crate::error::Fatal;
 use crate::fresh_inputs;
 use crate::job::Job;
-use crate::process::lines::{self, Line, LineReader};
+use crate::process::lines::{self, Line, LineReader, TooLong};
 use crate::process::stdout;
 use crate::report::result;
 use crate::supervise::engine::Engine;
@@ -74,7 +74,7 @@ pub fn run(options: &Sweep, context: &ReplayContext) -> Result<i32, Fatal> {
                             engine.submit(job);
                         }
                         Err(error) => {
-                            let result = result::refused(error, &recorded, engine.device());
+                            let result = result::refused(error.to_string(), &recorded, engine.device());
                             say(&Printed { id: line.number, configuration: None, result: &result }, &mut statuses)?;
                         }
                     }
@@ -116,12 +116,22 @@ fn open(path: &Path) -> Result<File, Fatal> {
     opened.map_err(|error| Fatal::unread(path, &error))
 }
 
-fn parse(line: &Line, recorded: &Configuration) -> Result<Configuration, String> {
-    let text = line.text.as_ref().ok_or_else(lines::too_long)?;
-    let changes: Changes = serde_json::from_slice(text.trim_ascii_end()).map_err(|error| {
-        format!("line {}, column {}, is not a JSON object: {}", line.number, error.column(), lines::reason(&error))
-    })?;
-    changes.apply(recorded)
+/// Why a line is not a configuration.
+#[derive(Debug, thiserror::Error)]
+enum LineError {
+    #[error(transparent)]
+    TooLong(#[from] TooLong),
+    #[error("line {line}, column {}, is not a JSON object: {}", error.column(), lines::reason(error))]
+    NoObject { line: u64, error: serde_json::Error },
+    #[error(transparent)]
+    Configuration(#[from] ConfigurationError),
+}
+
+fn parse(line: &Line, recorded: &Configuration) -> Result<Configuration, LineError> {
+    let text = line.text.as_ref().ok_or(TooLong)?;
+    let changes: Changes = serde_json::from_slice(text.trim_ascii_end())
+        .map_err(|error| LineError::NoObject { line: line.number, error })?;
+    Ok(changes.apply(recorded)?)
 }
 
 fn say(printed: &Printed<'_>, statuses: &mut Statistics) -> Result<(), Fatal> {
@@ -154,7 +164,7 @@ mod tests {
     use super::*;
     use mneme_model::launch::Dim3;
 
-    fn parsed(text: &str) -> Result<Configuration, String> {
+    fn parsed(text: &str) -> Result<Configuration, LineError> {
         let recorded = Configuration::recorded(Dim3::new(7, 1, 1), Dim3::new(32, 1, 1), 0);
         parse(&Line { number: 3, text: Some(text.into()) }, &recorded)
     }
@@ -167,13 +177,12 @@ mod tests {
 
     #[test]
     fn a_line_that_is_wrong_is_named() {
-        assert_eq!(
-            parsed("{\"block\":\n").unwrap_err(),
-            "line 3, column 9, is not a JSON object: EOF while parsing a value"
-        );
-        assert!(parsed("[1]").is_err());
-        assert!(parsed(r#"{"threads":64}"#).unwrap_err().contains("threads"));
+        let cut = parsed("{\"block\":\n");
+        assert!(matches!(cut, Err(LineError::NoObject { line: 3, error }) if error.is_eof() && error.column() == 9));
+        assert!(matches!(parsed("[1]"), Err(LineError::NoObject { .. })));
+        let unknown = ConfigurationError::UnknownField("threads".into());
+        assert!(matches!(parsed(r#"{"threads":64}"#), Err(LineError::Configuration(error)) if error == unknown));
         let recorded = Configuration::recorded(Dim3::new(1, 1, 1), Dim3::new(1, 1, 1), 0);
-        assert!(parse(&Line { number: 1, text: None }, &recorded).is_err());
+        assert!(matches!(parse(&Line { number: 1, text: None }, &recorded), Err(LineError::TooLong(_))));
     }
 }

@@ -163,7 +163,7 @@ fn generate(module: &Module<'_>, machine: &TargetMachine, gate: PassGate<'_>) ->
             .run_passes(passes, machine, PassBuilderOptions::create())
             .map_err(|message| LowerError::Codegen(message.to_string()))?;
     }
-    llvm::emit(module, machine, LLVMCodeGenFileType::LLVMObjectFile, gate).map_err(LowerError::Codegen)
+    llvm::emit(module, machine, LLVMCodeGenFileType::LLVMObjectFile, gate).map_err(|error| LowerError::Codegen(error.0))
 }
 
 /// Whether an object imports a function of the compiler's run-time library.

@@ -175,10 +175,10 @@ fn inline_assembly<'m>(module: &'m Module<'_>, replaced: &mut Replaced<'m>) {
                         }
                         replaced.define(&signature, &body);
                     }
-                    Err(reason) => {
+                    Err(error) => {
                         // A distinct name, because no definition was added.
                         new.set_name(&format!("{}unsupported", ptx::PREFIX));
-                        replaced.unsupported.insert(new, reason);
+                        replaced.unsupported.insert(new, error.to_string());
                     }
                 }
                 new

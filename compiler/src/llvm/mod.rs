@@ -90,24 +90,24 @@ pub fn run(
     machine: &TargetMachine,
     observer: &mut dyn PassObserver,
     instrument: bool,
-) -> Result<(), String> {
-    let pipeline = CString::new(pipeline).map_err(|_| "it contains a NUL character".to_owned())?;
+) -> Result<(), LlvmError> {
+    let pipeline = c_text(pipeline)?;
     let mut session = Session { observer, module };
     let raw = RawObserver { user: std::ptr::from_mut(&mut session).cast(), before, after };
     // SAFETY: module, machine, text and observer live until the call returns. The callbacks get the session.
     let message =
         unsafe { mneme_llvm_run(module.as_mut_ptr(), pipeline.as_ptr(), machine.as_mut_ptr(), &raw, instrument) };
-    take(message).map_or(Ok(()), Err)
+    unless_refused(message)
 }
 
 /// Parses a pipeline without running it.
 ///
 /// # Errors
 /// LLVM's message if it cannot parse the pipeline.
-pub fn parse(pipeline: &str, machine: &TargetMachine) -> Result<(), String> {
-    let pipeline = CString::new(pipeline).map_err(|_| "it contains a NUL character".to_owned())?;
+pub fn parse(pipeline: &str, machine: &TargetMachine) -> Result<(), LlvmError> {
+    let pipeline = c_text(pipeline)?;
     // SAFETY: text and machine live until the call returns.
-    take(unsafe { mneme_llvm_parse(pipeline.as_ptr(), machine.as_mut_ptr()) }).map_or(Ok(()), Err)
+    unless_refused(unsafe { mneme_llvm_parse(pipeline.as_ptr(), machine.as_mut_ptr()) })
 }
 
 /// A pipeline as LLVM understands it: `default<O3>` expanded, every pass with its parameters. `None` if LLVM cannot
@@ -130,7 +130,7 @@ pub fn emit(
     machine: &TargetMachine,
     kind: LLVMCodeGenFileType,
     gate: PassGate<'_>,
-) -> Result<Vec<u8>, String> {
+) -> Result<Vec<u8>, LlvmError> {
     let mut gate = gate;
     let mut code: LLVMMemoryBufferRef = std::ptr::null_mut();
     // SAFETY: module, machine and gate live until the call returns, and the gate is only called during the call.
@@ -138,9 +138,7 @@ pub fn emit(
         let user = std::ptr::from_mut(&mut gate).cast();
         mneme_llvm_emit(module.as_mut_ptr(), machine.as_mut_ptr(), kind, user, may_run, &mut code)
     };
-    if let Some(message) = take(message) {
-        return Err(message);
-    }
+    unless_refused(message)?;
     // SAFETY: LLVM created the buffer, which has that many bytes. This function disposes of it.
     unsafe {
         let bytes = std::slice::from_raw_parts(LLVMGetBufferStart(code).cast::<u8>(), LLVMGetBufferSize(code)).to_vec();
@@ -188,10 +186,42 @@ pub fn breaks_assembly(module: &Module<'_>) -> bool {
 /// Sets options of LLVM's command line for the whole process.
 ///
 /// # Errors
-/// A sentence about the first option that LLVM rejects.
-pub fn set_options(options: &[String]) -> Result<(), String> {
+/// The first option that LLVM rejects.
+pub fn set_options(options: &[String]) -> Result<(), OptionError> {
     // One at a time, because LLVM names the option with an invalid value only on standard error.
-    options.iter().try_for_each(|option| set_option(option).map_or(Ok(()), |message| Err(refusal(option, &message))))
+    let set = |option: &String| set_option(option).map_or(Ok(()), |message| Err(OptionError::of(option, &message)));
+    options.iter().try_for_each(set)
+}
+
+/// Why LLVM rejects an option of its command line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OptionError {
+    #[error("LLVM has no option {0}")]
+    Unknown(String),
+    /// LLVM's own message.
+    #[error("{option}: {message}")]
+    Refused { option: String, message: String },
+    #[error("{0} needs a value, or is given twice")]
+    NoValue(String),
+    #[error("{option} is not a valid value of {name}, or is given twice")]
+    WrongValue { option: String, name: String },
+}
+
+impl OptionError {
+    /// Leaves the program's name and LLVM's advice for users of its own programs out of LLVM's message.
+    fn of(option: &str, message: &str) -> Self {
+        let name = option.split('=').next().unwrap_or(option);
+        let (option, name) = (option.to_owned(), name.to_owned());
+        if message.contains("Unknown command line argument") {
+            return Self::Unknown(name);
+        }
+        let line = message.lines().next().map(|line| line.trim_start_matches("mneme: ").trim());
+        match line.filter(|line| !line.is_empty()) {
+            Some(line) => Self::Refused { option, message: line.to_owned() },
+            None if option == name => Self::NoValue(option),
+            None => Self::WrongValue { option, name },
+        }
+    }
 }
 
 /// LLVM's message, which may be empty, if it rejects the option.
@@ -200,19 +230,6 @@ fn set_option(option: &str) -> Option<String> {
     let words = [c"mneme".as_ptr(), option.as_ptr()];
     // SAFETY: the words are NUL-terminated and live until the call returns.
     take(unsafe { mneme_llvm_options(words.len() as c_int, words.as_ptr()) })
-}
-
-/// LLVM's message, without the program's name and LLVM's advice for users of its own programs.
-fn refusal(option: &str, message: &str) -> String {
-    let name = option.split('=').next().unwrap_or(option);
-    if message.contains("Unknown command line argument") {
-        return format!("LLVM has no option {name}");
-    }
-    match message.lines().next().map(|line| line.trim_start_matches("mneme: ").trim()).filter(|line| !line.is_empty()) {
-        Some(line) => format!("{option}: {line}"),
-        None if option == name => format!("{option} needs a value, or is given twice"),
-        None => format!("{option} is not a valid value of {name}, or is given twice"),
-    }
 }
 
 /// Marks loops as not to be unrolled, unless the source has a directive about unrolling.
@@ -232,19 +249,16 @@ pub fn knows_processor(triple: &TargetTriple, processor: &str) -> bool {
 ///
 /// # Errors
 /// lld's messages.
-pub fn link(words: &[&str]) -> Result<(), String> {
+pub fn link(words: &[&str]) -> Result<(), LlvmError> {
     static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let words: Vec<CString> = words
-        .iter()
-        .map(|word| CString::new(*word).map_err(|_| "a word contains a NUL character".to_owned()))
-        .collect::<Result<_, _>>()?;
+    let words: Vec<CString> = words.iter().map(|word| c_text(word)).collect::<Result<_, _>>()?;
     let raw: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).collect();
     // SAFETY: the words are NUL-terminated and live until the call returns, and no other call runs.
-    let said = take(unsafe { mneme_lld_link(raw.len() as c_int, raw.as_ptr()) });
+    let linked = unless_refused(unsafe { mneme_lld_link(raw.len() as c_int, raw.as_ptr()) });
     // lld has reset all of LLVM's options to their defaults.
     as_for_devices();
-    said.map_or(Ok(()), Err)
+    linked
 }
 
 /// Makes atomic accesses and fences valid for every thread, because x86 ignores those with a scope that it does not
@@ -302,6 +316,19 @@ pub(crate) fn keep(function: LLVMValueRef) {
 }
 
 /// Takes ownership of the text at `pointer`; `None` for null.
+/// LLVM's or lld's own message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct LlvmError(pub String);
+
+pub(crate) fn unless_refused(message: *mut c_char) -> Result<(), LlvmError> {
+    take(message).map_or(Ok(()), |message| Err(LlvmError(message)))
+}
+
+pub(crate) fn c_text(text: &str) -> Result<CString, LlvmError> {
+    CString::new(text).map_err(|_| LlvmError("it contains a NUL character".into()))
+}
+
 pub(crate) fn take(pointer: *mut c_char) -> Option<String> {
     if pointer.is_null() {
         return None;
@@ -352,15 +379,18 @@ mod tests {
     fn refused_options_are_named() {
         let advice =
             "mneme: Unknown command line argument '-nosuch'.  Try: 'mneme --help'\nmneme: Did you mean '--mno-hvx'?";
-        assert_eq!(refusal("-nosuch", advice), "LLVM has no option -nosuch");
-        assert_eq!(refusal("-a=b", ""), "-a=b is not a valid value of -a, or is given twice");
-        assert_eq!(refusal("-a=b", "mneme: for the -a option: no"), "-a=b: for the -a option: no");
+        let (option, name) = ("-a=b".to_owned(), "-a".to_owned());
+        assert_eq!(OptionError::of("-nosuch", advice), OptionError::Unknown("-nosuch".into()));
+        let message = "for the -a option: no".into();
+        let refused = OptionError::Refused { option: option.clone(), message };
+        assert_eq!(OptionError::of("-a=b", "mneme: for the -a option: no"), refused);
+        assert_eq!(OptionError::of("-a=b", ""), OptionError::WrongValue { option, name });
     }
 
     #[test]
     fn llvm_reads_the_options_one_by_one() {
-        assert_eq!(set_options(&["-no-such-thing".into()]), Err("LLVM has no option -no-such-thing".into()));
-        let wrong = set_options(&["-unroll-threshold=abc".into()]).unwrap_err();
-        assert!(wrong.starts_with("-unroll-threshold=abc is not a valid value"), "{wrong}");
+        let set = |option: &str| set_options(&[option.to_owned()]);
+        assert_eq!(set("-no-such-thing"), Err(OptionError::Unknown("-no-such-thing".into())));
+        assert!(matches!(set("-unroll-threshold=abc"), Err(OptionError::WrongValue { .. })));
     }
 }

@@ -18,8 +18,8 @@ use mneme_builds::progress::BuildProgress;
 use mneme_model::llvm_version;
 
 pub use self::invocations::{CodegenInvocations, Invocations};
-use crate::llvm;
 pub use crate::llvm::PassObserver;
+use crate::llvm::{self, LlvmError};
 
 use crate::error::BuildError;
 use crate::ir::diagnostics::Diagnostics;
@@ -41,7 +41,7 @@ pub fn run(
     let (passes, attributes) = for_size(pipeline);
     attributes.iter().for_each(|name| set_on_functions(module, name));
     llvm::run(module, &normalise(&passes), machine, observer, instrument)
-        .map_err(|message| failed(names::explain(&message)))?;
+        .map_err(|LlvmError(message)| failed(names::explain(&message)))?;
     match diagnostics.take() {
         Some(message) => Err(failed(message)),
         None => module.verify().map_err(|error| failed(format!("it left invalid IR: {error}"))),
@@ -74,7 +74,7 @@ pub fn problem(pipeline: &str, machine: &TargetMachine) -> Option<String> {
     if pipeline.trim().is_empty() {
         return None;
     }
-    llvm::parse(&normalise(&for_size(pipeline).0), machine).err().map(|message| names::explain(&message))
+    llvm::parse(&normalise(&for_size(pipeline).0), machine).err().map(|LlvmError(message)| names::explain(&message))
 }
 
 /// The pipeline with every pass and its parameters; `None` if LLVM cannot parse it.

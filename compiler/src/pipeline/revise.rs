@@ -2,14 +2,14 @@
 //!
 //! A revision removes parts (reduce.cpp) or makes undefined behaviour visible (undefined.cpp, overlaps.cpp).
 
-use std::ffi::{CString, c_char, c_int};
+use std::ffi::{c_char, c_int};
 
 use inkwell::module::Module;
 use llvm_sys::prelude::LLVMModuleRef;
 use mneme_builds::probe::{Assumption, Inventory, Revision};
 
 use super::forget;
-use crate::llvm;
+use crate::llvm::{self, LlvmError};
 
 unsafe extern "C" {
     fn mneme_llvm_reduce(
@@ -35,20 +35,18 @@ unsafe extern "C" {
 /// Changes a module.
 ///
 /// # Errors
-/// A sentence, if the rest would be of no use.
-pub fn revise(module: &Module<'_>, kernel: &str, revision: Revision) -> Result<Inventory, String> {
+/// The rest would be of no use.
+pub fn revise(module: &Module<'_>, kernel: &str, revision: Revision) -> Result<Inventory, RevisionError> {
     let mut found = Inventory::default();
     match revision {
         Revision::Remove { part, from, to } => {
-            let kernel = c_name(kernel)?;
+            let kernel = llvm::c_text(kernel)?;
             let mut counts = [0; 7];
             // SAFETY: module and name live for the length of the call, which fills the seven counts.
             let wrong = unsafe {
                 mneme_llvm_reduce(module.as_mut_ptr(), kernel.as_ptr(), part as c_int, from, to, counts.as_mut_ptr())
             };
-            if let Some(wrong) = llvm::take(wrong) {
-                return Err(wrong);
-            }
+            llvm::unless_refused(wrong)?;
             found.instructions = counts[0];
             found.parts.copy_from_slice(&counts[1..]);
         }
@@ -59,19 +57,30 @@ pub fn revise(module: &Module<'_>, kernel: &str, revision: Revision) -> Result<I
             found.checked = trap(module, kernel, assumption, from, to)?.lines().map(str::to_owned).collect();
         }
     }
-    module.verify().map_err(|error| format!("the reduced IR is not valid: {error}"))?;
+    module.verify().map_err(|error| RevisionError::Invalid(error.to_string()))?;
     Ok(found)
 }
 
-fn c_name(kernel: &str) -> Result<CString, String> {
-    CString::new(kernel).map_err(|_| "the kernel's name contains a NUL character".to_owned())
+/// Why a kernel's IR is not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum RevisionError {
+    #[error(transparent)]
+    Refused(#[from] LlvmError),
+    #[error("the reduced IR is not valid: {0}")]
+    Invalid(String),
 }
 
 /// The instructions that may break an assumption, a line each; some of them end the kernel then.
-fn trap(module: &Module<'_>, kernel: &str, assumption: Assumption, from: u64, to: u64) -> Result<String, String> {
+fn trap(
+    module: &Module<'_>,
+    kernel: &str,
+    assumption: Assumption,
+    from: u64,
+    to: u64,
+) -> Result<String, RevisionError> {
     /// NUL-terminated for LLVM's parser.
     const FUNCTIONS: &str = concat!(include_str!("../llvm/overlaps.ll"), "\0");
-    let name = c_name(kernel)?;
+    let name = llvm::c_text(kernel)?;
     let flag = c_int::from(matches!(assumption, Assumption::FastMath | Assumption::Types));
     // SAFETY: module and texts live for the length of the calls; the lines that they return are ours.
     let lines = unsafe {

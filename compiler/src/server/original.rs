@@ -1,5 +1,7 @@
 //! The application's own code, in place of a build.
 
+use std::fmt::Display;
+
 use mneme_builds::{BuildOutcome, Built, NotBuilt, RecordedKernel, Target};
 use mneme_image::{code_object, cubin, ptx};
 use mneme_model::architecture::{Architecture, Processor};
@@ -13,18 +15,18 @@ use super::inputs::Build;
 
 /// Returns the form of the code that the build's target runs, unchanged.
 pub fn of(build: &Build<'_>) -> BuildOutcome {
-    let invalid = |error: String| NotBuilt::new(ReplayStatus::InvalidConfig, error);
-    build.spec.configuration.check().map_err(invalid)?;
+    let invalid = |error: &dyn Display| NotBuilt::new(ReplayStatus::InvalidConfig, error);
+    build.spec.configuration.check().map_err(|error| invalid(&error))?;
     if build.spec.instrument.is_some() || build.inputs.plan.external.is_some() {
         return Err(invalid(
-            "looking for faults, watching writes and --opt change the code; use them with a pipeline".into(),
+            &"looking for faults, watching writes and --opt change the code; use them with a pipeline",
         ));
     }
     let recorded = &build.inputs.plan.recorded;
     let kernel = &recorded.name;
     let (mut image, kind) = read(recorded, build.target)?;
     if let Some(reason) = immovable(&recorded.variables, &recorded.arguments, &image, kind, kernel) {
-        return Err(invalid(format!(
+        return Err(invalid(&format_args!(
             "{reason}, and a replay of the application's own code has it elsewhere; replay a pipeline"
         )));
     }

@@ -1,9 +1,11 @@
 //! Questions that only LLVM or the assembler can answer, each in a separate process.
 
+use std::fmt::Display;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
+use mneme_builds::Refusal;
 use mneme_builds::protocol::{CodeParts, KernelInterface, Question};
 use mneme_image::ir_section::IrTable;
 use mneme_model::protocol::Examination;
@@ -19,8 +21,8 @@ pub fn answer(mut client: UnixStream, question: Question, blob: &[u8]) -> io::Re
         Question::Interface { kernel, parts } => {
             let modules = modules(&parts, blob)?;
             confine(&client);
-            let found: Result<KernelInterface, String> =
-                crate::interface::of(&slices(&modules), &kernel).map_err(|error| error.to_string());
+            let found: Result<KernelInterface, Refusal> =
+                crate::interface::of(&slices(&modules), &kernel).map_err(refusal);
             frame::write(&mut client, &found, &[])
         }
         Question::Link { parts } => {
@@ -28,21 +30,20 @@ pub fn answer(mut client: UnixStream, question: Question, blob: &[u8]) -> io::Re
             confine(&client);
             let (linked, bitcode) = match crate::build::link(&slices(&modules)) {
                 Ok(bitcode) => (Ok(()), bitcode),
-                Err(error) => (Err(error.to_string()), Vec::new()),
+                Err(error) => (Err(refusal(error)), Vec::new()),
             };
             frame::write(&mut client, &linked, &bitcode)
         }
         Question::Describe { origin } => {
             confine(&client);
-            let described: Result<IrTable, String> =
-                crate::unit::describe(blob, &origin).map_err(|error| error.to_string());
+            let described: Result<IrTable, Refusal> = crate::unit::describe(blob, &origin).map_err(refusal);
             frame::write(&mut client, &described, &[])
         }
         Question::Rename { names } => {
             confine(&client);
             let (missing, bitcode) = match crate::unit::names::rename(blob, names.iter().map(String::as_str)) {
                 Ok(renamed) => (Ok(renamed.missing), renamed.bitcode),
-                Err(error) => (Err(error.to_string()), Vec::new()),
+                Err(error) => (Err(refusal(error)), Vec::new()),
             };
             frame::write(&mut client, &missing, &bitcode)
         }
@@ -51,15 +52,15 @@ pub fn answer(mut client: UnixStream, question: Question, blob: &[u8]) -> io::Re
             let built = crate::build::build_cpu_object(&slices(&modules), &arch, compiled.as_ref(), passes.as_deref());
             let (built, object) = match built {
                 Ok(object) => (Ok(()), object),
-                Err(error) => (Err(error.to_string()), Vec::new()),
+                Err(error) => (Err(refusal(error)), Vec::new()),
             };
             frame::write(&mut client, &built, &object)
         }
         Question::Examine { kernel, parts, target, passes } => {
             let modules = modules(&parts, blob)?;
             confine(&client);
-            let found: Result<Examination, String> =
-                crate::examination::of(&slices(&modules), &kernel, &target, &passes).map_err(|error| error.to_string());
+            let found: Result<Examination, Refusal> =
+                crate::examination::of(&slices(&modules), &kernel, &target, &passes).map_err(refusal);
             frame::write(&mut client, &found, &[])
         }
         Question::Maker { target } => frame::write(&mut client, &crate::build::maker(&target), &[]),
@@ -69,6 +70,10 @@ pub fn answer(mut client: UnixStream, question: Question, blob: &[u8]) -> io::Re
 /// Gives up all resources except the stream, because the code after this parses recorded data.
 fn confine(client: &UnixStream) {
     confinement::enter(&AllowedResources { descriptors: vec![client.as_raw_fd()], ..AllowedResources::default() });
+}
+
+fn refusal(error: impl Display) -> Refusal {
+    Refusal(error.to_string())
 }
 
 fn modules(parts: &CodeParts, blob: &[u8]) -> io::Result<Vec<Vec<u8>>> {

@@ -17,7 +17,7 @@ use thiserror::Error;
 
 use crate::outcome::{BuildOutcome, NotBuilt};
 use crate::plan::BuildPlan;
-use crate::protocol::{BuildOrder, BuildReply, BuilderGreeting, CodeParts, Greeted, Opening, Question};
+use crate::protocol::{BuildOrder, BuildReply, BuilderGreeting, CodeParts, Greeted, Opening, Question, Refusal};
 use crate::spec::BuildSpec;
 use crate::target::Target;
 
@@ -68,7 +68,7 @@ impl ProgramError {
 
 impl From<ProgramError> for NotBuilt {
     fn from(error: ProgramError) -> Self {
-        Self::new(error.status(), error.to_string())
+        Self::new(error.status(), error)
     }
 }
 
@@ -205,7 +205,7 @@ impl BuildProgram {
     /// # Errors
     /// It is not, or could not be started.
     pub fn check(&self, greeted: Greeted) -> Result<(), ProgramError> {
-        let BuilderGreeting { version, source, llvm } = greeted.map_err(|what| self.useless(what))?;
+        let BuilderGreeting { version, source, llvm } = greeted.map_err(|Refusal(what)| self.useless(what))?;
         let own = BuilderGreeting::of(String::new());
         if version != own.version {
             return Err(self.useless(format!("is of version {version}, and this program of {}", own.version)));
@@ -325,7 +325,7 @@ fn become_program(line: &[CString], mut stream: &UnixStream) -> i32 {
     unsafe { libc::dup2(stream.as_raw_fd(), libc::STDIN_FILENO) };
     let Err(error) = nix::unistd::execv(&line[0], line);
     // Whoever started this process reads it; nobody else would.
-    let _ = frame::write(&mut stream, &Greeted::Err(format!("cannot be run: {error}")), &[]);
+    let _ = frame::write(&mut stream, &Greeted::Err(Refusal(format!("cannot be run: {error}"))), &[]);
     mneme_system::exit::INTERNAL
 }
 

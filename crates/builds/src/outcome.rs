@@ -1,5 +1,7 @@
 //! The outcome of a build: code and facts about it, or why there is none.
 
+use std::fmt::Display;
+
 use mneme_model::result::ReplayStatus;
 use serde::{Deserialize, Serialize};
 
@@ -56,8 +58,15 @@ pub struct NotBuilt {
 }
 
 impl NotBuilt {
-    pub fn new(status: ReplayStatus, error: impl Into<String>) -> Self {
-        Self { status, error: error.into(), place: None, rejected: false, texts: Box::default(), log: Box::default() }
+    pub fn new(status: ReplayStatus, error: impl Display) -> Self {
+        Self {
+            status,
+            error: error.to_string(),
+            place: None,
+            rejected: false,
+            texts: Box::default(),
+            log: Box::default(),
+        }
     }
 }
 

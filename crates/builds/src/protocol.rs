@@ -11,15 +11,21 @@ use mneme_image::ir_section::IrArgument;
 use mneme_model::compile_options::CompileOptions;
 use mneme_recording::CodeKind;
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 use crate::outcome::{Built, NotBuilt};
 use crate::plan::BuildPlan;
-use crate::replacement::Replacement;
+use crate::replacement::{CodeError, Replacement};
 use crate::spec::BuildSpec;
 use crate::target::Target;
 
 /// What `mneme-build-NN` says of itself, or why there is none, which whoever starts it says in its place.
-pub type Greeted = Result<BuilderGreeting, String>;
+pub type Greeted = Result<BuilderGreeting, Refusal>;
+
+/// The reason, in LLVM's words or Mneme's, why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Error)]
+#[error("{0}")]
+pub struct Refusal(pub String);
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BuilderGreeting {
@@ -73,11 +79,11 @@ impl CodeParts {
     ///
     /// # Errors
     /// The blob is not what the parts say.
-    pub fn cut(&self, blob: &[u8]) -> Result<(Vec<Vec<u8>>, Option<Replacement>), String> {
+    pub fn cut(&self, blob: &[u8]) -> Result<(Vec<Vec<u8>>, Option<Replacement>), CodeError> {
         let mut rest = blob;
         let mut modules = Vec::with_capacity(self.modules.len());
         for size in &self.modules {
-            let (module, others) = rest.split_at_checked(*size).ok_or("modules are cut off")?;
+            let (module, others) = rest.split_at_checked(*size).ok_or(CodeError::CutOff)?;
             modules.push(module.to_vec());
             rest = others;
         }
@@ -89,21 +95,21 @@ impl CodeParts {
 /// A query that only LLVM or the assembler can answer, in a process of its own.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Question {
-    /// The interface of a kernel; answered by `Result<KernelInterface, String>`.
+    /// The interface of a kernel; answered by `Result<KernelInterface, Refusal>`.
     Interface { kernel: String, parts: CodeParts },
-    /// One module of several; answered by `Result<(), String>`, and the bitcode is the blob.
+    /// One module of several; answered by `Result<(), Refusal>`, and the bitcode is the blob.
     Link { parts: CodeParts },
     /// The table of a module for the section `.mneme.ir`, as the compiler's command line describes it; answered by
-    /// `Result<Table, String>`.
+    /// `Result<Table, Refusal>`.
     Describe { origin: UnitOrigin },
     /// A module with its kernels and variables under those of `names` that demangle to the same; answered by
-    /// `Result<Vec<String>, String>`, the kernels that have none, demangled, and the bitcode is the blob.
+    /// `Result<Vec<String>, Refusal>`, the kernels that have none, demangled, and the bitcode is the blob.
     Rename { names: Vec<String> },
-    /// All kernels of a program as one object for the CPU device; answered by `Result<(), String>`, and the object is
+    /// All kernels of a program as one object for the CPU device; answered by `Result<(), Refusal>`, and the object is
     /// the blob.
     CpuObject { parts: CodeParts, arch: String, compiled: Option<CompileOptions>, passes: Option<String> },
     /// Whether pipelines can be read, and what a kernel's IR does, before anything is built; without modules, pipelines
-    /// alone. Answered by `Result<Examination, String>`.
+    /// alone. Answered by `Result<Examination, Refusal>`.
     Examine { kernel: String, parts: CodeParts, target: Target, passes: Vec<String> },
     /// What makes machine code for a target: name, version, and in which mode; answered by `String`.
     Maker { target: Target },

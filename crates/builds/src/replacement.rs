@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use mneme_recording::CodeKind;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use thiserror::Error;
 
 /// What is built in the recorded code's place.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,15 +16,26 @@ pub enum Replacement {
     Cubin(#[serde(serialize_with = "to_base64", deserialize_with = "from_base64")] Vec<u8>),
 }
 
+/// Code that cannot be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum CodeError {
+    #[error("the PTX is not text")]
+    PtxNotText,
+    #[error("a code object of the CPU device replaces no other code")]
+    CpuObject,
+    #[error("modules are cut off")]
+    CutOff,
+}
+
 impl Replacement {
     /// # Errors
-    /// PTX that is not text.
-    pub fn of(kind: CodeKind, bytes: Vec<u8>) -> Result<Self, String> {
+    /// PTX that is not text, or code that replaces no other.
+    pub fn of(kind: CodeKind, bytes: Vec<u8>) -> Result<Self, CodeError> {
         match kind {
             CodeKind::Bitcode | CodeKind::Llir => Ok(Self::Ir(bytes)),
-            CodeKind::Ptx => String::from_utf8(bytes).map(Self::Ptx).map_err(|_| "the PTX is not text".into()),
+            CodeKind::Ptx => String::from_utf8(bytes).map(Self::Ptx).map_err(|_| CodeError::PtxNotText),
             CodeKind::Cubin | CodeKind::CodeObject => Ok(Self::Cubin(bytes)),
-            CodeKind::CpuObject => Err("a code object of the CPU device replaces no other code".into()),
+            CodeKind::CpuObject => Err(CodeError::CpuObject),
         }
     }
 

@@ -18,6 +18,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use libloading::Library;
 
+use crate::error::ProfilerError;
+
 /// The library, the newest first.
 pub(super) const NAMES: [&str; 2] = ["libcupti.so.13", "libcupti.so.12"];
 /// Folders of a toolkit that may have it.
@@ -63,7 +65,7 @@ fn collected() -> MutexGuard<'static, Collected> {
 }
 
 /// Loads CUPTI, and says what was loaded; `toolkits` are roots of CUDA installations.
-pub(super) fn library(toolkits: &[PathBuf]) -> Option<(Library, PathBuf)> {
+pub(super) fn library(toolkits: &[PathBuf]) -> Result<(Library, PathBuf), ProfilerError> {
     let in_toolkits = |name: &str| -> Vec<PathBuf> {
         toolkits
             .iter()
@@ -73,7 +75,8 @@ pub(super) fn library(toolkits: &[PathBuf]) -> Option<(Library, PathBuf)> {
     };
     let mut candidates = NAMES.into_iter().flat_map(|name| in_toolkits(name).into_iter().chain([PathBuf::from(name)]));
     // SAFETY: CUPTI's constructors are made to run when a process loads it.
-    candidates.find_map(|path| unsafe { Library::new(&path) }.ok().map(|library| (library, path)))
+    let found = candidates.find_map(|path| unsafe { Library::new(&path) }.ok().map(|library| (library, path)));
+    found.ok_or(ProfilerError::NoCupti)
 }
 
 /// Has the driver load a profiler's library into each process; Nsight Systems and others set it.
@@ -112,18 +115,13 @@ impl Cupti {
     /// `toolkits` are roots of CUDA installations.
     ///
     /// # Errors
-    /// One sentence for the user.
-    pub fn start(toolkits: &[PathBuf]) -> Result<Self, String> {
+    /// It is not installed, is used by another profiler, or fails.
+    pub fn start(toolkits: &[PathBuf]) -> Result<Self, ProfilerError> {
         if let Some(other) = other_profiler() {
-            return Err(format!("CUPTI is left to another profiler ({other})"));
+            return Err(ProfilerError::OtherProfiler(other));
         }
-        let (library, _) = library(toolkits).ok_or_else(|| {
-            format!(
-                "neither {} is installed; CUDA's toolkit has it, and --timer events does without",
-                NAMES.join(" nor ")
-            )
-        })?;
-        let missing = |error: libloading::Error| error.to_string();
+        let (library, _) = library(toolkits)?;
+        let missing = |error: libloading::Error| ProfilerError::MissingFunction(error.to_string());
         // SAFETY: the types are those of the header; the callbacks are functions that live as long as the process.
         unsafe {
             let register: unsafe extern "C" fn(Request, Complete) -> c_int =
@@ -134,11 +132,12 @@ impl Cupti {
             let flush = *library.get(b"cuptiActivityFlushAll\0").map_err(missing)?;
             let now = *library.get(b"cuptiGetTimestamp\0").map_err(missing)?;
             collected().next = Some(next);
-            for (what, code) in
+            for (function, code) in
                 [("cuptiActivityRegisterCallbacks", register(request, complete)), ("cuptiActivityEnable", enable(KIND))]
             {
                 if code != CUPTI_SUCCESS {
-                    return Err(format!("{what} returned error {code} (another profiler may be at work)"));
+                    let failure = ProfilerError::Call { function, code: code as u32, text: None };
+                    return Err(ProfilerError::Taken(Box::new(failure)));
                 }
             }
             Ok(Self { flush, now, launches: RefCell::default(), _library: library })
@@ -166,8 +165,8 @@ impl Cupti {
     /// The time of each launch since the series began, ns, in their order; the device is idle.
     ///
     /// # Errors
-    /// A launch has not exactly one kernel: a sentence without its end.
-    pub fn end_series(&self) -> Result<Vec<u64>, String> {
+    /// A launch has not exactly one kernel.
+    pub fn end_series(&self) -> Result<Vec<u64>, ProfilerError> {
         // SAFETY: no pointers; the callbacks lock only while they read a buffer, and no lock is held here.
         unsafe { (self.flush)(0) };
         times(&self.launches.take(), &std::mem::take(&mut collected().kernels))
@@ -175,13 +174,13 @@ impl Cupti {
 }
 
 /// The times of the launches' kernels, ns.
-fn times(launches: &[Span], kernels: &[Span]) -> Result<Vec<u64>, String> {
+fn times(launches: &[Span], kernels: &[Span]) -> Result<Vec<u64>, ProfilerError> {
     let of = |(index, launch): (usize, &Span)| {
         let mut own = kernels.iter().filter(|kernel| (launch.start..=launch.end).contains(&kernel.start));
         match (own.next(), own.count()) {
             (Some(kernel), 0) => Ok(kernel.end - kernel.start),
-            (None, _) => Err(format!("CUPTI reports no kernel for launch {}", index + 1)),
-            (_, further) => Err(format!("CUPTI reports {} kernels for launch {}", further + 1, index + 1)),
+            (None, _) => Err(ProfilerError::Kernels { kernels: 0, launch: index + 1 }),
+            (_, further) => Err(ProfilerError::Kernels { kernels: further + 1, launch: index + 1 }),
         }
     };
     launches.iter().enumerate().map(of).collect()

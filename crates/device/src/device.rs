@@ -3,7 +3,7 @@
 use mneme_model::device::{Description, Timer};
 use mneme_model::launch::Launch;
 
-use crate::error::DeviceError;
+use crate::error::{DeviceError, ProfilerError};
 
 /// Alignment and least size, bytes, of a reservation at an address of ours. Measured on an H200 (driver 580): a hint at
 /// a multiple of 32 MiB for at least so much is honoured exactly; smaller reservations are served from ranges of the
@@ -129,6 +129,6 @@ pub trait Device {
     fn begin_series(&self);
 
     /// Ends the series: the times of the runs that ended well by the device's own clock, in their order; `None` if events
-    /// time kernels. An error is one sentence without its end: the times by events stand.
-    fn end_series(&self) -> Result<Option<(Vec<u64>, Timer)>, String>;
+    /// time kernels. After an error the times by events stand.
+    fn end_series(&self) -> Result<Option<(Vec<u64>, Timer)>, ProfilerError>;
 }

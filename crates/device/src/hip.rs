@@ -38,8 +38,7 @@ pub fn is_offered(devices: &Path) -> bool {
 /// Loads the library and opens device `ordinal`, which is then current on this thread.
 pub fn open(library: &Path, ordinal: i32) -> Result<Gpu, DeviceError> {
     if named().as_deref() == Some(library) {
-        library::check(LIBRARY_VARIABLE, library)
-            .map_err(|message| DeviceError::Library { library: library.display().to_string(), message })?;
+        library::check(LIBRARY_VARIABLE, library)?;
     }
     let library = VendorLibrary::load(library)?;
     let vendor = Amd::of(&library)?;

@@ -19,5 +19,5 @@ mod library;
 pub mod rocprofiler;
 
 pub use device::{ContextLimit, Device, DeviceFunction, DeviceModule, FunctionUse, RESERVATION};
-pub use error::DeviceError;
+pub use error::{DeviceError, ProfilerError};
 pub use interface::Interface;

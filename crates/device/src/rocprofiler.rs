@@ -16,6 +16,7 @@ use std::ptr::null;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::error::ProfilerError;
 use crate::library;
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
@@ -46,8 +47,8 @@ macro_rules! functions {
         }
 
         impl Functions {
-            fn of(library: &Library) -> Result<Self, String> {
-                let missing = |error: libloading::Error| error.to_string();
+            fn of(library: &Library) -> Result<Self, ProfilerError> {
+                let missing = |error: libloading::Error| ProfilerError::MissingFunction(error.to_string());
                 // SAFETY: the library's ABI fixes the types of the functions with these names; it is never unloaded.
                 unsafe {
                     Ok(Self {
@@ -76,8 +77,8 @@ functions! {
 }
 
 impl Functions {
-    /// What a call returned; a sentence where that is an error.
-    fn check(&self, function: &str, status: Status) -> Result<(), String> {
+    /// What a call returned.
+    fn check(&self, function: &'static str, status: Status) -> Result<(), ProfilerError> {
         if status == Status::SUCCESS {
             return Ok(());
         }
@@ -86,20 +87,21 @@ impl Functions {
             let text = (self.status_text)(status);
             if text.is_null() { "no description".into() } else { CStr::from_ptr(text).to_string_lossy() }
         };
-        Err(format!("{function} returned error {} ({text})", status.0))
+        Err(ProfilerError::Call { function, code: status.0, text: Some(text.into_owned()) })
     }
 
     /// The version, where it is one whose records are known.
-    fn check_version(&self) -> Result<(), String> {
+    fn check_version(&self) -> Result<(), ProfilerError> {
         let (mut major, mut minor, mut patch): (c_uint, c_uint, c_uint) = (0, 0, 0);
         // SAFETY: the places are valid for the answers.
         let status = unsafe { (self.version)(&mut major, &mut minor, &mut patch) };
         self.check("rocprofiler_get_version", status)?;
+        let found = (major, minor, patch);
         if (major, minor) < OLDEST {
-            return Err(format!("version {major}.{minor}.{patch} is older than {}.{}", OLDEST.0, OLDEST.1));
+            return Err(ProfilerError::OldVersion { found, oldest: OLDEST });
         }
         if major > LAST_MAJOR {
-            return Err(format!("version {major}.{minor}.{patch} is not known; {LAST_MAJOR} is the last that is"));
+            return Err(ProfilerError::NewVersion { found, last: LAST_MAJOR });
         }
         Ok(())
     }
@@ -116,14 +118,14 @@ struct Session {
 struct Shared {
     functions: Option<Functions>,
     /// What became of configuring; `None` before that.
-    session: Option<Result<Session, String>>,
+    session: Option<Result<Session, ProfilerError>>,
     /// Launches from this number on are of the series at hand; 0 stands for none.
     first: u64,
     kernels: Vec<Kernel>,
     /// Records that found no room, since the start of the process.
     dropped: u64,
     /// Why records cannot be read.
-    unreadable: Option<String>,
+    unreadable: Option<ProfilerError>,
 }
 
 static SHARED: Mutex<Shared> =
@@ -155,7 +157,7 @@ pub struct Rocprofiler {
     /// Numbers of the launches of the series at hand that have ended.
     series: RefCell<Option<Vec<u64>>>,
     /// Why no series is timed any more.
-    lost: RefCell<Option<String>>,
+    lost: RefCell<Option<ProfilerError>>,
 }
 
 /// A launch under way, until this is dropped.
@@ -169,23 +171,23 @@ impl Rocprofiler {
     /// before anything is called of HIP.
     ///
     /// # Errors
-    /// Why kernels are not timed by it, in one sentence without its end.
-    pub fn start(hip: &Path) -> Result<Self, String> {
+    /// Why kernels are not timed by it.
+    pub fn start(hip: &Path) -> Result<Self, ProfilerError> {
         let library = load(hip)?;
         let functions = Functions::of(&library);
         // The library has threads, and HIP calls it by then: it stays.
         std::mem::forget(library);
-        let refused = |why| format!("rocprofiler-sdk cannot be used: {why}");
+        let refused = |why| ProfilerError::Rocprofiler(Box::new(why));
         Self::configure(functions.map_err(refused)?).map_err(refused)
     }
 
-    fn configure(functions: Functions) -> Result<Self, String> {
+    fn configure(functions: Functions) -> Result<Self, ProfilerError> {
         functions.check_version()?;
         shared().functions = Some(functions);
         // SAFETY: the function stays where it is.
         let status = unsafe { (functions.force_configure)(Some(configure)) };
         functions.check("rocprofiler_force_configure", status)?;
-        let session = shared().session.clone().unwrap_or_else(|| Err("it has not configured its session".into()))?;
+        let session = shared().session.clone().unwrap_or(Err(ProfilerError::NotConfigured))?;
         let mut thread = 0;
         // SAFETY: the place is valid for the answer.
         functions.check("rocprofiler_get_thread_id", unsafe { (functions.thread_id)(&mut thread) })?;
@@ -237,8 +239,8 @@ impl Rocprofiler {
     /// Ends the series: the time of each of its launches that has ended, ns, in their order.
     ///
     /// # Errors
-    /// Why they are not known, in one sentence without its end.
-    pub fn end_series(&self) -> Result<Vec<u64>, String> {
+    /// Why they are not known.
+    pub fn end_series(&self) -> Result<Vec<u64>, ProfilerError> {
         let launches = self.series.take();
         if let Some(why) = self.lost.borrow().as_ref() {
             self.stop(launches.is_some());
@@ -286,7 +288,7 @@ impl Rocprofiler {
         }
     }
 
-    fn flush(&self) -> Result<(), String> {
+    fn flush(&self) -> Result<(), ProfilerError> {
         // SAFETY: no pointers; no lock is held, which the callback takes.
         let status = unsafe { (self.functions.flush_buffer)(self.session.buffer) };
         self.functions.check("rocprofiler_flush_buffer", status)
@@ -333,19 +335,19 @@ impl Drop for Rocprofiler {
 }
 
 /// The library that is named by the variable, or the one that comes with this one of HIP's.
-fn load(hip: &Path) -> Result<Library, String> {
+fn load(hip: &Path) -> Result<Library, ProfilerError> {
     let name = match library::named(LIBRARY_VARIABLE) {
         Some(named) => {
             library::check(LIBRARY_VARIABLE, &named)?;
             named
         }
-        None => name_for(hip).ok_or_else(|| format!("no rocprofiler-sdk is known for {}", hip.display()))?.into(),
+        None => name_for(hip).ok_or_else(|| ProfilerError::UnknownHip(hip.into()))?.into(),
     };
     // HIP tells the profiling library that it finds among all symbols of the process, and would load another one.
     // SAFETY: the constructors of the vendor's library are made to run when a process loads it.
     unsafe { Library::open(Some(&name), RTLD_NOW | RTLD_GLOBAL) }.map_err(|error| {
         let why = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
-        format!("{} is not installed ({why})", name.display())
+        ProfilerError::NotInstalled { library: name.clone(), why }
     })
 }
 
@@ -356,23 +358,19 @@ fn name_for(hip: &Path) -> Option<&'static str> {
 }
 
 /// The time of each launch, by its one kernel.
-fn times(launches: &[u64], kernels: &[Kernel], dropped: u64) -> Result<Vec<u64>, String> {
+fn times(launches: &[u64], kernels: &[Kernel], dropped: u64) -> Result<Vec<u64>, ProfilerError> {
     let of = |launch: &u64| kernels.iter().filter(|kernel| kernel.launch == *launch).collect::<Vec<_>>();
     let found: Vec<Vec<&Kernel>> = launches.iter().map(of).collect();
     let number: usize = found.iter().map(Vec::len).sum();
     if found.iter().any(|kernels| kernels.len() != 1) {
-        let lost = if dropped > 0 { format!("; {dropped} records found no room") } else { String::new() };
-        return Err(format!("rocprofiler-sdk has reported {number} kernels for {} launches{lost}", launches.len()));
+        return Err(ProfilerError::Records { kernels: number, launches: launches.len(), dropped });
     }
     let kernels: Vec<&Kernel> = found.concat();
     if kernels.iter().any(|kernel| kernel.agent != kernels[0].agent) {
-        return Err("rocprofiler-sdk has reported kernels on several devices for the launches on one".into());
+        return Err(ProfilerError::SeveralDevices);
     }
     let time = |kernel: &&Kernel| (kernel.start > 0).then(|| kernel.end.checked_sub(kernel.start)).flatten();
-    kernels
-        .iter()
-        .map(|kernel| time(kernel).ok_or_else(|| "rocprofiler-sdk has reported a kernel without its times".to_owned()))
-        .collect()
+    kernels.iter().map(|kernel| time(kernel).ok_or(ProfilerError::NoTimes)).collect()
 }
 
 /// The library asks what this tool is to do.
@@ -391,7 +389,7 @@ unsafe extern "C" fn initialize(_: *mut c_void, _: *mut c_void) -> c_int {
     // Nothing unwinds into the library.
     let made = catch_unwind(|| {
         let functions = shared().functions;
-        let session = functions.ok_or_else(|| "it was not configured".to_owned()).and_then(make_session);
+        let session = functions.ok_or(ProfilerError::NotConfigured).and_then(make_session);
         let is_made = session.is_ok();
         shared().session = Some(session);
         is_made
@@ -400,7 +398,7 @@ unsafe extern "C" fn initialize(_: *mut c_void, _: *mut c_void) -> c_int {
 }
 
 /// A context that notes kernels in a buffer.
-fn make_session(functions: Functions) -> Result<Session, String> {
+fn make_session(functions: Functions) -> Result<Session, ProfilerError> {
     let (mut context, mut buffer) = (ContextId::default(), BufferId::default());
     // SAFETY: the places are valid for the answers, and 0 as the library wants them; the callback stays where it is.
     unsafe {
@@ -461,13 +459,13 @@ unsafe extern "C" fn take(
 ///
 /// # Safety
 /// The record is as long as it says, at least a number.
-unsafe fn read(record: *const u8) -> Result<Kernel, String> {
+unsafe fn read(record: *const u8) -> Result<Kernel, ProfilerError> {
     const KNOWN: usize = size_of::<DispatchRecord>();
     const RESERVED: usize = std::mem::offset_of!(DispatchInfo, reserved);
     // SAFETY: as the caller promises.
     let size = unsafe { record.cast::<u64>().read_unaligned() };
     if size < KNOWN as u64 {
-        return Err(format!("a record of rocprofiler-sdk has {size} bytes, and {KNOWN} are needed"));
+        return Err(ProfilerError::ShortRecord { found: size, needed: KNOWN });
     }
     // SAFETY: it is as long, and all values are valid.
     let record = unsafe { record.cast::<DispatchRecord>().read_unaligned() };
@@ -477,7 +475,7 @@ unsafe fn read(record: *const u8) -> Result<Kernel, String> {
         || record.operation != DISPATCH_COMPLETE
         || !(RESERVED as u64..=size_of::<DispatchInfo>() as u64).contains(&inner)
     {
-        return Err(format!("records of rocprofiler-sdk, {size} bytes long, are not laid out as is known"));
+        return Err(ProfilerError::RecordLayout(size));
     }
     Ok(Kernel { launch: record.external.value, agent: record.dispatch.agent, start: record.start, end: record.end })
 }
@@ -518,7 +516,7 @@ mod tests {
     }
 
     /// The record's bytes at an odd address, with others behind it.
-    fn read_at_odd_address(record: &DispatchRecord, behind: usize) -> Result<Kernel, String> {
+    fn read_at_odd_address(record: &DispatchRecord, behind: usize) -> Result<Kernel, ProfilerError> {
         let mut bytes = vec![0xee_u8; 1 + size_of::<DispatchRecord>() + behind];
         // SAFETY: the bytes are as many; the record is plain data.
         unsafe { bytes.as_mut_ptr().add(1).cast::<DispatchRecord>().write_unaligned(*record) };
@@ -532,8 +530,8 @@ mod tests {
         let longer = DispatchRecord { size: 200, ..record(9) };
         assert_eq!(read_at_odd_address(&longer, 16), Ok(kernel(9)));
         let shorter = DispatchRecord { size: 100, ..record(9) };
-        let why = read_at_odd_address(&shorter, 0).unwrap_err();
-        assert!(why.contains("has 100 bytes, and 184 are needed"), "{why}");
+        let error = ProfilerError::ShortRecord { found: 100, needed: 184 };
+        assert_eq!(read_at_odd_address(&shorter, 0), Err(error));
     }
 
     #[test]
@@ -541,10 +539,9 @@ mod tests {
         // A correlation of three numbers moves the rest by eight bytes: the end lies where the inner size was.
         let mut moved = DispatchRecord { size: 192, ..record(9) };
         moved.dispatch.size = moved.end;
-        let why = read_at_odd_address(&moved, 8).unwrap_err();
-        assert!(why.contains("192 bytes long, are not laid out as is known"), "{why}");
+        assert_eq!(read_at_odd_address(&moved, 8), Err(ProfilerError::RecordLayout(192)));
         for wrong in [DispatchRecord { kind: 10, ..record(9) }, DispatchRecord { operation: 1, ..record(9) }] {
-            assert!(read_at_odd_address(&wrong, 0).is_err());
+            assert!(matches!(read_at_odd_address(&wrong, 0), Err(ProfilerError::RecordLayout(_))));
         }
     }
 
@@ -554,17 +551,17 @@ mod tests {
         assert_eq!(times(&[2, 3, 4], &kernels, 0), Ok(vec![2, 3, 4]));
         assert_eq!(times(&[2, 4], &kernels, 0), Ok(vec![2, 4]), "a launch that failed is none of the series");
         assert_eq!(times(&[], &[], 0), Ok(Vec::new()));
+        use ProfilerError::{NoTimes, Records, SeveralDevices};
         for (launches, kernels, dropped, expected) in [
-            (&[2, 3][..], &[kernel(2)][..], 0, "reported 1 kernels for 2 launches"),
-            (&[2, 3], &[kernel(2)], 6, "; 6 records found no room"),
-            (&[2, 3], &[kernel(2), kernel(2)], 0, "reported 2 kernels for 2 launches"),
-            (&[2], &[kernel(2), kernel(2)], 0, "reported 2 kernels for 1 launches"),
-            (&[2, 3], &[kernel(2), Kernel { agent: 6, ..kernel(3) }], 0, "on several devices"),
-            (&[2], &[Kernel { start: 0, ..kernel(2) }], 0, "without its times"),
-            (&[2], &[Kernel { end: 999, ..kernel(2) }], 0, "without its times"),
+            (&[2, 3][..], &[kernel(2)][..], 0, Records { kernels: 1, launches: 2, dropped: 0 }),
+            (&[2, 3], &[kernel(2)], 6, Records { kernels: 1, launches: 2, dropped: 6 }),
+            (&[2, 3], &[kernel(2), kernel(2)], 0, Records { kernels: 2, launches: 2, dropped: 0 }),
+            (&[2], &[kernel(2), kernel(2)], 0, Records { kernels: 2, launches: 1, dropped: 0 }),
+            (&[2, 3], &[kernel(2), Kernel { agent: 6, ..kernel(3) }], 0, SeveralDevices),
+            (&[2], &[Kernel { start: 0, ..kernel(2) }], 0, NoTimes),
+            (&[2], &[Kernel { end: 999, ..kernel(2) }], 0, NoTimes),
         ] {
-            let why = times(launches, kernels, dropped).unwrap_err();
-            assert!(why.contains(expected), "{why}");
+            assert_eq!(times(launches, kernels, dropped), Err(expected));
         }
     }
 

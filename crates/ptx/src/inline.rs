@@ -30,29 +30,42 @@ const OPERAND: &str = "%asm_";
 /// Translates inline assembly with LLVM's constraints; `result` and `parameters` are LLVM's types.
 ///
 /// # Errors
-/// The name of what has no translation, for the user.
-pub fn inline(text: &str, constraints: &str, result: &str, parameters: &[String]) -> Result<Inline, String> {
+/// The statement that has no translation.
+pub fn inline(text: &str, constraints: &str, result: &str, parameters: &[String]) -> Result<Inline, Untranslated> {
     let source = format!("{};}}", with_named_operands(text));
     translate(&source, constraints, result, parameters).map_err(|place| {
         let statement = match place {
             Some(at) => &source[at..][..source[at..].find(';').unwrap_or(source.len() - at)],
             None => &source[..source.len() - 2],
         };
-        refusal(statement)
+        Untranslated::of(statement)
     })
 }
 
-/// The construct's name for the user.
-pub fn refusal(statement: &str) -> String {
-    let words = statement.trim_end().trim_end_matches(';').split_whitespace();
-    let text = words.collect::<Vec<_>>().join(" ").replace(OPERAND, "$");
-    let kind = match text.split('.').next().unwrap_or_default() {
-        "tex" | "tld4" | "txq" => "texture",
-        "suld" | "sust" | "sured" | "suq" => "surface",
-        "wmma" | "mma" | "wgmma" | "ldmatrix" | "stmatrix" | "tcgen05" => "tensor cores:",
-        _ => "inline PTX",
-    };
-    format!("{kind} `{text}`")
+/// Assembly without a translation. The message is the construct's name for the user.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Untranslated {
+    #[error("texture `{0}`")]
+    Texture(String),
+    #[error("surface `{0}`")]
+    Surface(String),
+    #[error("tensor cores: `{0}`")]
+    TensorCores(String),
+    #[error("inline PTX `{0}`")]
+    Other(String),
+}
+
+impl Untranslated {
+    pub fn of(statement: &str) -> Self {
+        let words = statement.trim_end().trim_end_matches(';').split_whitespace();
+        let text = words.collect::<Vec<_>>().join(" ").replace(OPERAND, "$");
+        match text.split('.').next().unwrap_or_default() {
+            "tex" | "tld4" | "txq" => Self::Texture(text),
+            "suld" | "sust" | "sured" | "suq" => Self::Surface(text),
+            "wmma" | "mma" | "wgmma" | "ldmatrix" | "stmatrix" | "tcgen05" => Self::TensorCores(text),
+            _ => Self::Other(text),
+        }
+    }
 }
 
 /// The text of LLVM's assembly, in which `$0` and `${0:x}` are operands and `$$` a dollar sign, as PTX.
@@ -249,7 +262,7 @@ impl Emitter<'_, '_> {
 mod tests {
     use super::*;
 
-    fn code(text: &str, constraints: &str, result: &str, parameters: &[&str]) -> Result<String, String> {
+    fn code(text: &str, constraints: &str, result: &str, parameters: &[&str]) -> Result<String, Untranslated> {
         let parameters: Vec<String> = parameters.iter().map(|ty| (*ty).to_owned()).collect();
         inline(text, constraints, result, &parameters).map(|inline| inline.code)
     }
@@ -263,15 +276,16 @@ mod tests {
 
     #[test]
     fn what_has_no_translation_is_named() {
+        let other = |text: &str| Untranslated::Other(text.into());
         for (text, expected) in [
-            ("add.u32 $0, $1, 1; frob.u32  $0, 1;", "inline PTX `frob.u32 $0, 1`"),
-            ("L: bra L;", "inline PTX `L: bra L`"),
-            ("tex.9d.x {$0}, [$1];", "texture `tex.9d.x {$0}, [$1]`"),
-            ("mov.u32 $0, nothing;", "inline PTX `mov.u32 $0, nothing`"),
-            ("mov.u32 $0, ];", "inline PTX `mov.u32 $0, ]`"),
+            ("add.u32 $0, $1, 1; frob.u32  $0, 1;", other("frob.u32 $0, 1")),
+            ("L: bra L;", other("L: bra L")),
+            ("tex.9d.x {$0}, [$1];", Untranslated::Texture("tex.9d.x {$0}, [$1]".into())),
+            ("mov.u32 $0, nothing;", other("mov.u32 $0, nothing")),
+            ("mov.u32 $0, ];", other("mov.u32 $0, ]")),
         ] {
-            assert_eq!(code(text, "=r,r", "i32", &["i32"]).unwrap_err(), expected);
+            assert_eq!(code(text, "=r,r", "i32", &["i32"]), Err(expected));
         }
-        assert_eq!(code("mov.u32 $0, $1;", "=m,r", "i32", &["i32"]).unwrap_err(), "inline PTX `mov.u32 $0, $1`");
+        assert_eq!(code("mov.u32 $0, $1;", "=m,r", "i32", &["i32"]), Err(other("mov.u32 $0, $1")));
     }
 }

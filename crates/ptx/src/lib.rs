@@ -46,7 +46,7 @@ mod warp;
 
 pub use context::Intrinsic;
 pub use error::LiftError;
-pub use inline::{Inline, inline, refusal};
+pub use inline::{Inline, Untranslated, inline};
 pub use lifted::{FRAME, LIFTED, Lifted, Statistics};
 pub use module::{CLUSTER, lift};
 pub use program::lift_program;

@@ -1,7 +1,9 @@
 //! Errors of a recording, each in one sentence for the user.
 
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
+use mneme_model::units;
 use mneme_system::console::is_full;
 use mneme_system::exit;
 
@@ -39,9 +41,24 @@ pub enum RecordingError {
     #[error("{path} cannot be used: {what}; correct it, or remove it to compare without its rules", path = path.display())]
     Rules { path: PathBuf, what: String },
     #[error("{path} cannot be written as the existing Mneme writes it: {what}", path = path.display())]
-    NotUpstreams { path: PathBuf, what: String },
+    NotUpstreams { path: PathBuf, what: NoPlace },
     #[error("chunk {chunk} is in no pack file of {path}; the recording is incomplete, record the kernel again, into another folder", path = path.display())]
     MissingChunk { path: PathBuf, chunk: String },
+}
+
+/// What the existing Mneme's files have no place for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoPlace {
+    #[error("its code is no LLVM bitcode; build the program with mneme-cc")]
+    Code,
+    #[error("the memory at {0:#x} is gone after the launch")]
+    GoneMemory(u64),
+    #[error("the {size} bytes at {address:#x} are no memory of the recorder's arena")]
+    OutsideArena { address: u64, size: u64 },
+    #[error("memory at the end of all addresses")]
+    LastAddress,
+    #[error("its memory spans {} of addresses, which the existing Mneme maps in one piece; copy its instances into folders of their own (-rid)", units::bytes(*.0))]
+    Span(u64),
 }
 
 impl RecordingError {
@@ -74,7 +91,7 @@ impl RecordingError {
         move |source| Self::Io { path, source }
     }
 
-    pub(crate) fn damaged(path: impl Into<PathBuf>, what: impl Into<String>) -> Self {
-        Self::Damaged { path: path.into(), what: what.into() }
+    pub fn damaged(path: impl Into<PathBuf>, what: impl Display) -> Self {
+        Self::Damaged { path: path.into(), what: what.to_string() }
     }
 }

@@ -38,7 +38,7 @@ mod trusted;
 pub mod upstream;
 
 pub use code::CodeKind;
-pub use error::RecordingError;
+pub use error::{NoPlace, RecordingError};
 pub use moments::Moments;
 pub use sums::RecordingSums;
 

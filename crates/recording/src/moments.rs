@@ -9,6 +9,15 @@ use super::store::Store;
 use super::upstream;
 use crate::error::RecordingError;
 
+/// Recorded arguments that are not those of the kernel.
+#[derive(Debug, thiserror::Error)]
+pub enum ArgumentMisfit {
+    #[error("it has {arguments} arguments, and the kernel {parameters} parameters")]
+    Count { arguments: usize, parameters: usize },
+    #[error("argument {index} has {bytes} bytes, and the kernel's parameter {parameter}")]
+    Size { index: usize, bytes: usize, parameter: u32 },
+}
+
 /// Both moments of an instance.
 pub struct Moments {
     pub prologue: MemoryState,
@@ -36,7 +45,7 @@ impl Moments {
                 if !kernel.ours.arguments.is_empty() {
                     moments
                         .place_arguments(&kernel.ours.arguments)
-                        .map_err(|what| RecordingError::damaged(&prologue, what))?;
+                        .map_err(|misfit| RecordingError::damaged(&prologue, misfit))?;
                 }
                 Ok(moments)
             }
@@ -51,19 +60,18 @@ impl Moments {
         self.chunks.is_some()
     }
 
-    /// Puts the arguments where the kernel has its parameters; a sentence where they do not fit.
-    pub fn place_arguments(&mut self, layout: &[ArgumentLayout]) -> Result<(), String> {
+    /// Puts the arguments where the kernel has its parameters.
+    ///
+    /// # Errors
+    /// They do not fit.
+    pub fn place_arguments(&mut self, layout: &[ArgumentLayout]) -> Result<(), ArgumentMisfit> {
         let arguments = &mut self.prologue.header.arguments;
         if arguments.len() != layout.len() {
-            return Err(format!("it has {} arguments, and the kernel {} parameters", arguments.len(), layout.len()));
+            return Err(ArgumentMisfit::Count { arguments: arguments.len(), parameters: layout.len() });
         }
         for (index, (argument, layout)) in arguments.iter_mut().zip(layout).enumerate() {
             if argument.bytes.len() != layout.size as usize {
-                return Err(format!(
-                    "argument {index} has {} bytes, and the kernel's parameter {}",
-                    argument.bytes.len(),
-                    layout.size
-                ));
+                return Err(ArgumentMisfit::Size { index, bytes: argument.bytes.len(), parameter: layout.size });
             }
             argument.offset = layout.offset;
         }

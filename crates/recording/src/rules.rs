@@ -123,7 +123,7 @@ impl Rules {
             return Err(RecordingError::Version { path: path.to_owned(), found: rules.version, supported: VERSION });
         }
         match rules.rules.iter().find_map(|rule| rule.tolerance.check().err()) {
-            Some(what) => Err(invalid(what)),
+            Some(error) => Err(invalid(error.to_string())),
             None => Ok(rules),
         }
     }

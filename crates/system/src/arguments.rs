@@ -3,7 +3,35 @@
 //! Parsers in the style of getopt take `-rdb` for three short options, so these spellings are turned into `--rdb`
 //! before a parser sees them; the program declares `rdb` as an alias of the long option.
 
+use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
+
+/// The reason why a text is not a value of an option or a variable, for the user, who sees the name and the text
+/// beside it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ValueError(Cow<'static, str>);
+
+impl From<&'static str> for ValueError {
+    fn from(reason: &'static str) -> Self {
+        Self(Cow::Borrowed(reason))
+    }
+}
+
+impl From<String> for ValueError {
+    fn from(reason: String) -> Self {
+        Self(Cow::Owned(reason))
+    }
+}
+
+/// Reads a number of at least 0, such as a tolerance.
+///
+/// # Errors
+/// It is none.
+pub fn non_negative(text: &str) -> Result<f64, ValueError> {
+    let number = text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0);
+    number.ok_or_else(|| "it must be a number of at least 0".into())
+}
 
 /// Gives the named options a second dash where they have one, up to a bare `--`. Values joined by `=` stay joined.
 pub fn normalise(arguments: impl IntoIterator<Item = OsString>, names: &[&str]) -> Vec<OsString> {

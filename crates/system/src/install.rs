@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use crate::FolderError;
 use crate::environment;
 use crate::files::trust;
 
@@ -42,14 +43,13 @@ pub fn builders() -> Vec<(u32, PathBuf)> {
 /// For programs, before they look for anything: whether `MNEME_HOME`, if it is set, is a folder that may hold programs.
 ///
 /// # Errors
-/// A sentence that says why not.
-pub fn check_home() -> Result<(), String> {
+/// It is no folder, or one that strangers can change.
+pub fn check_home() -> Result<(), FolderError> {
     let Some(home) = home() else { return Ok(()) };
-    let name = home.display();
     if !home.is_dir() {
-        return Err(format!("MNEME_HOME is '{name}', and there is no such folder; name an installation or unset it"));
+        return Err(FolderError::NoHome(home));
     }
-    trust::check(&home).map(drop).map_err(|error| format!("MNEME_HOME: {error}"))
+    trust::check(&home).map(drop).map_err(FolderError::StrangersHome)
 }
 
 /// Whether a file is there, and no stranger's if `MNEME_HOME` led to it. Whoever can write to the folder of this very

@@ -12,6 +12,7 @@ pub mod arguments;
 pub mod cancellation;
 pub mod console;
 pub mod environment;
+mod error;
 pub mod exit;
 pub mod files;
 pub mod install;
@@ -20,3 +21,5 @@ pub mod random;
 pub mod run;
 pub mod thread_stack;
 pub mod toolkits;
+
+pub use error::FolderError;

@@ -6,15 +6,18 @@
 // They panic if nobody reads; `mneme_system::console` has functions that do not.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
+mod error;
 mod mailbox;
 mod rule;
 mod specialised;
 mod trial;
 mod winner;
 
-pub use rule::{DimensionRule, LaunchDimensions, ReadRule, RuleInputs};
+pub use error::WinnerError;
+pub use rule::{DimensionRule, LaunchDimensions, NoArithmetic, ReadRule, RuleInputs};
 pub use specialised::{
-    FoldedKinds, SPECIALISATION_VARIABLE, SpecialisationAnswer, SpecialisationRequest, SpecialisedLaunch,
+    FoldedKinds, SPECIALISATION_VARIABLE, SpecialisationAnswer, SpecialisationError, SpecialisationRequest,
+    SpecialisedLaunch,
 };
 pub use trial::{TRIALS_VARIABLE, TrialVerdict, WinnerTrial};
 pub use winner::{Folded, TIMES_VARIABLE, VARIABLE, VERSION, VerifiedLaunch, Winner, WinnerIdentity, Winners};

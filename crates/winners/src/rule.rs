@@ -68,15 +68,20 @@ impl DimensionRule {
     /// Reads the expressions.
     ///
     /// # Errors
-    /// One of them is more than arithmetic; a sentence says which.
-    pub fn read(&self) -> Result<ReadRule, String> {
+    /// One of them is more than arithmetic.
+    pub fn read(&self) -> Result<ReadRule, NoArithmetic> {
         let derived = self.derived.iter().map(|(name, text)| {
-            let expression = parse(text).ok_or_else(|| format!("'{text}' is more than arithmetic of known names"))?;
+            let expression = parse(text).ok_or_else(|| NoArithmetic(text.clone()))?;
             Ok((name.clone(), expression))
         });
-        Ok(ReadRule { values: self.values.clone(), derived: derived.collect::<Result<_, String>>()? })
+        Ok(ReadRule { values: self.values.clone(), derived: derived.collect::<Result<_, _>>()? })
     }
 }
+
+/// An expression that a rule cannot have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is more than arithmetic of known names")]
+pub struct NoArithmetic(String);
 
 /// A rule that can be evaluated.
 #[derive(Clone, Debug, PartialEq)]

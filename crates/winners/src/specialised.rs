@@ -97,6 +97,16 @@ pub struct SpecialisationAnswer {
     pub refusal: String,
 }
 
+/// Why a request gets no code.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpecialisationError {
+    #[error("the answer is to another request")]
+    OtherRequest,
+    /// The reason that `mneme apply` gives.
+    #[error("{0}")]
+    Refused(String),
+}
+
 impl SpecialisationRequest {
     /// Writes it into the folder; the name of the request there.
     ///
@@ -113,13 +123,13 @@ impl SpecialisationRequest {
 
     /// The answer to this request, once there is one under its name: its code, or why there is none. The answer to
     /// another request has no code for this one.
-    pub fn answer(&self, folder: &Path, name: &str) -> Option<Result<Winner, String>> {
+    pub fn answer(&self, folder: &Path, name: &str) -> Option<Result<Winner, SpecialisationError>> {
         let SpecialisationAnswer { launch, winner, refusal } = mailbox::load(folder, name, ANSWER)?;
         let is_own = launch == self.launch && winner.as_ref().is_none_or(|winner| launch.has(winner));
         Some(match winner {
-            _ if !is_own => Err("the answer is to another request".into()),
+            _ if !is_own => Err(SpecialisationError::OtherRequest),
             Some(winner) => Ok(winner),
-            None => Err(refusal),
+            None => Err(SpecialisationError::Refused(refusal)),
         })
     }
 }
@@ -186,7 +196,7 @@ mod tests {
         let answer = SpecialisationAnswer { launch: request.launch.clone(), winner: None, refusal: refusal.clone() };
         answer.save(folder.path(), &name).unwrap();
         assert!(SpecialisationRequest::waiting(folder.path()).is_empty());
-        assert_eq!(request.answer(folder.path(), &name), Some(Err(refusal)));
+        assert_eq!(request.answer(folder.path(), &name), Some(Err(SpecialisationError::Refused(refusal))));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use mneme_model::launch::Dim3;
 use mneme_recording::manifest::RecordedArgument;
 use mneme_system::files::{self, FileAccess, trust};
 
+use crate::error::WinnerError;
 use crate::rule::{DimensionRule, LaunchDimensions};
 
 /// The environment variable that names such files, separated by colons.
@@ -140,19 +141,17 @@ impl Winners {
     /// Reads a file.
     ///
     /// # Errors
-    /// One sentence that names the file and the remedy.
-    pub fn load(path: &Path) -> Result<Self, String> {
-        let name = path.display();
-        let text = trust::read(path).map_err(|error| format!("{name} cannot be read: {error}"))?;
-        let again = "write it with mneme apply --manifest";
-        let mut found: Self = serde_json::from_slice(&text)
-            .map_err(|error| format!("{name} is no file of compiled winners ({error}); {again}"))?;
+    /// It cannot be read, or is not what [`Self::save`] has written.
+    pub fn load(path: &Path) -> Result<Self, WinnerError> {
+        let text = trust::read(path).map_err(|source| WinnerError::Unread { path: path.into(), source })?;
+        let mut found: Self =
+            serde_json::from_slice(&text).map_err(|source| WinnerError::NoWinners { path: path.into(), source })?;
         if found.format != VERSION {
-            return Err(format!("{name} is of format {}, and this release reads {VERSION}; {again}", found.format));
+            return Err(WinnerError::Format { path: path.into(), found: found.format });
         }
         let sum = std::mem::take(&mut found.checksum);
         if checked_text::checksum_of(&text) != Some(sum) {
-            return Err(format!("{name} was changed since it was written: its checksum does not match; {again}"));
+            return Err(WinnerError::Changed(path.into()));
         }
         Ok(found)
     }
@@ -192,19 +191,16 @@ impl Winner {
     /// Reads its machine code.
     ///
     /// # Errors
-    /// One sentence: it cannot be read, or is not what was written.
-    pub fn image(&self) -> Result<Vec<u8>, String> {
-        let name = self.code.display();
-        let image =
-            trust::read(&self.code).map_err(|error| format!("its tuned code {name} cannot be read: {error}"))?;
+    /// It cannot be read, or is not what was written.
+    pub fn image(&self) -> Result<Vec<u8>, WinnerError> {
+        let path = || self.code.clone();
+        let image = trust::read(&self.code).map_err(|source| WinnerError::UnreadCode { path: path(), source })?;
         if checksum(&image) != self.checksum {
-            return Err(format!("its tuned code {name} is damaged; remove the file, and mneme apply compiles it anew"));
+            return Err(WinnerError::DamagedCode(path()));
         }
         // A driver is not told the size.
         if elf::size_of(&image).is_none_or(|extent| extent > image.len() as u64) {
-            return Err(format!(
-                "its tuned code {name} is no machine code; remove the file, and mneme apply compiles it anew"
-            ));
+            return Err(WinnerError::NoMachineCode(path()));
         }
         Ok(image)
     }
@@ -254,13 +250,13 @@ mod tests {
         let at = |name: &str| folder.path().join(name);
         let winners = Winners::new(vec![winner(&at("code"))]);
         winners.save(&at("tuned.json")).unwrap();
-        assert_eq!(Winners::load(&at("tuned.json")), Ok(winners.clone()));
+        assert_eq!(Winners::load(&at("tuned.json")).unwrap(), winners);
         let image = || winners.winners[0].image();
-        assert!(image().unwrap_err().contains("cannot be read"));
+        assert!(matches!(image(), Err(WinnerError::UnreadCode { .. })));
         std::fs::write(at("code"), "code").unwrap();
-        assert!(image().unwrap_err().contains("no machine code"));
+        assert!(matches!(image(), Err(WinnerError::NoMachineCode(_))));
         std::fs::write(at("code"), "cope").unwrap();
-        assert!(image().unwrap_err().contains("damaged"));
+        assert!(matches!(image(), Err(WinnerError::DamagedCode(_))));
         let text = std::fs::read(at("tuned.json")).unwrap();
         // The sum is of all: of dimensions too, which may be anything.
         for bit in 0..8 * text.len() {
@@ -270,8 +266,8 @@ mod tests {
             assert!(Winners::load(&at("tuned.json")).is_err(), "bit {} of '{}'", bit % 8, text[bit / 8] as char);
         }
         std::fs::write(at("tuned.json"), r#"{"format": 9, "winners": []}"#).unwrap();
-        assert!(Winners::load(&at("tuned.json")).unwrap_err().contains("format 9"));
+        assert!(matches!(Winners::load(&at("tuned.json")), Err(WinnerError::Format { found: 9, .. })));
         std::fs::write(at("tuned.json"), r#"{"_Z1kv": {"OptLevel": 1}}"#).unwrap();
-        assert!(Winners::load(&at("tuned.json")).unwrap_err().contains("mneme apply --manifest"));
+        assert!(matches!(Winners::load(&at("tuned.json")), Err(WinnerError::NoWinners { .. })));
     }
 }

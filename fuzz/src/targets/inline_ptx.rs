@@ -33,7 +33,7 @@ fn run(input: &[u8]) {
     let _ = translated(&String::from_utf8_lossy(input));
 }
 
-fn translated(input: &str) -> Result<mneme_ptx::Inline, String> {
+fn translated(input: &str) -> Result<mneme_ptx::Inline, mneme_ptx::Untranslated> {
     let (constraints, text) = input.split_once('\n').unwrap_or((input, ""));
     let ty = |constraint: &str| match constraint.trim_start_matches(['=', '&']) {
         "h" => "i16",

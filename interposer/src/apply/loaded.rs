@@ -76,7 +76,8 @@ pub fn load(code: &TunedCode, context: usize) -> Result<&'static LoadedCode, Str
     if here != winner.architecture {
         return Err(format!("it was tuned for {}, and this device is {here}; tune it here", winner.architecture));
     }
-    let image = code.image.get_or_init(|| winner.image()).as_ref().map_err(Clone::clone)?;
+    let image =
+        code.image.get_or_init(|| winner.image().map_err(|error| error.to_string())).as_ref().map_err(Clone::clone)?;
     let function = function_of(image, winner)?;
     let max_threads = attribute(function, MAX_THREADS);
     let version = AtomicU32::new(u32::MAX);

@@ -133,7 +133,7 @@ fn progress(open: Open) -> Option<Open> {
             if captures::in_progress() {
                 return Some(open);
             }
-            match take_in(&open, answer) {
+            match take_in(&open, answer.map_err(|error| error.to_string())) {
                 Ok(()) => info!("{} is specialised", open.kernel.demangled),
                 Err(reason) => refuse(&open, &reason, false),
             }

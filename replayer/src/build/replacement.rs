@@ -55,7 +55,7 @@ impl ReplacementFile {
                     .filter(|arch| arch.starts_with("sm_"))
                     .unwrap_or("sm_90");
                 if let Some(compiler) = compiler {
-                    trust::check_program(compiler).map_err(|error| Fatal::new(exit::BAD_USAGE, error.to_string()))?;
+                    trust::check_program(compiler).map_err(|error| Fatal::new(exit::BAD_USAGE, error))?;
                 }
                 let compiler = compiler.clone().unwrap_or_else(|| usual_clang(recorded));
                 let source = CudaSource { file, compiler: &compiler, flags, arch, limit };

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use mneme_model::configuration::{Configuration, DEFAULT_PASSES};
+use mneme_system::arguments::ValueError;
 
 use super::{CodeOptions, CommonOptions, LaunchOptions, ONE_DASH};
 
@@ -139,14 +140,14 @@ impl Bisect {
     }
 }
 
-fn threshold(text: &str) -> Result<f64, String> {
+fn threshold(text: &str) -> Result<f64, ValueError> {
     text.parse()
         .ok()
         .filter(|value: &f64| (1.0..=1e6).contains(value))
         .ok_or_else(|| "it must be a number of at least 1".into())
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+fn seconds(text: &str) -> Result<Duration, ValueError> {
     let seconds = text.parse().ok().filter(|seconds: &f64| (0.0..=1e6).contains(seconds));
     seconds.map(Duration::from_secs_f64).ok_or_else(|| "it must be a number of seconds".into())
 }

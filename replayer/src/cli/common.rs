@@ -8,6 +8,7 @@ use mneme_builds::Keep;
 use mneme_model::configuration::MAX_TIMEOUT;
 use mneme_model::device::Timer;
 use mneme_recording::USUAL;
+use mneme_system::arguments::ValueError;
 
 use crate::build::replacement::CodeBeside;
 use crate::context::device::Choice;
@@ -156,14 +157,14 @@ fn half_of_memory() -> Option<u64> {
     line.trim().strip_suffix(" kB")?.parse::<u64>().ok().map(|kilobytes| kilobytes * 512)
 }
 
-fn gibibytes(text: &str) -> Result<u64, String> {
+fn gibibytes(text: &str) -> Result<u64, ValueError> {
     let number = text.parse().ok().filter(|number: &f64| *number > 0.0 && *number <= 1e6);
     number.map(|number| (number * f64::from(1 << 30)) as u64).ok_or_else(|| "it must be a number of GiB above 0".into())
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+fn seconds(text: &str) -> Result<Duration, ValueError> {
     let seconds = text.parse().ok().filter(|seconds: &f64| *seconds > 0.0 && *seconds <= MAX_TIMEOUT);
     seconds
         .map(Duration::from_secs_f64)
-        .ok_or_else(|| format!("it must be a number of seconds above 0, at most {MAX_TIMEOUT:e}"))
+        .ok_or_else(|| format!("it must be a number of seconds above 0, at most {MAX_TIMEOUT:e}").into())
 }

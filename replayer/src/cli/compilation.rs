@@ -2,6 +2,7 @@
 
 use clap::Args;
 use mneme_model::configuration::{Configuration, Specialize};
+use mneme_system::arguments::ValueError;
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Compilation")]
@@ -54,7 +55,7 @@ pub enum LlvmChoice {
 }
 
 impl LlvmChoice {
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, ValueError> {
         match text.parse() {
             _ if text == "all" => Ok(Self::All),
             Ok(version) => Ok(Self::Version(version)),
@@ -71,7 +72,7 @@ impl LlvmChoice {
     }
 }
 
-fn specialize(text: &str) -> Result<Specialize, String> {
+fn specialize(text: &str) -> Result<Specialize, ValueError> {
     if text == "all" {
         return Ok(Specialize::All);
     }

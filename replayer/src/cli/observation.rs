@@ -2,6 +2,7 @@
 
 use clap::Args;
 use mneme_model::observation::Observe;
+use mneme_system::arguments::ValueError;
 
 #[derive(Args, Clone, Debug, Default)]
 pub struct ObservationOptions {
@@ -28,7 +29,7 @@ impl ObservationOptions {
 }
 
 /// Reads `0x1000:8`.
-fn watched(text: &str) -> Result<Observe, String> {
+fn watched(text: &str) -> Result<Observe, ValueError> {
     let (address, bytes) = text.split_once(':').unwrap_or((text, "4"));
     let number = |text: &str| match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),

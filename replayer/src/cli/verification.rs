@@ -2,6 +2,7 @@
 
 use clap::Args;
 use mneme_model::tolerance::DataType;
+use mneme_system::arguments::{ValueError, non_negative};
 
 use crate::verify::tolerances::{ToleranceOption, ToleranceOptions};
 
@@ -20,11 +21,11 @@ pub struct VerificationOptions {
     pub tolerances: Vec<ToleranceOption>,
 
     /// Let float and double values differ by this much, relative to the recorded value
-    #[arg(long, value_name = "R", value_parser = bound)]
+    #[arg(long, value_name = "R", value_parser = non_negative)]
     pub rtol: Option<f64>,
 
     /// Let float and double values differ by this much, absolutely
-    #[arg(long, value_name = "A", value_parser = bound)]
+    #[arg(long, value_name = "A", value_parser = non_negative)]
     pub atol: Option<f64>,
 
     /// The type of all memory, for --rtol and --atol [default: by the kernel's parameter types]
@@ -38,14 +39,7 @@ impl VerificationOptions {
     }
 }
 
-fn bound(text: &str) -> Result<f64, String> {
-    text.parse()
-        .ok()
-        .filter(|value: &f64| value.is_finite() && *value >= 0.0)
-        .ok_or_else(|| "it must be a number of at least 0".into())
-}
-
-fn data_type(text: &str) -> Result<DataType, String> {
+fn data_type(text: &str) -> Result<DataType, ValueError> {
     let floats = [DataType::F16, DataType::F32, DataType::F64];
     floats.into_iter().find(|dtype| dtype.name() == text).ok_or_else(|| "it must be f16, f32 or f64".into())
 }

@@ -7,6 +7,7 @@ use mneme_device::{Interface, cuda, hip};
 use mneme_model::architecture::Vendor;
 use mneme_model::device::Description;
 use mneme_recording::database::KernelDetails;
+use mneme_system::arguments::ValueError;
 use mneme_system::install;
 
 use crate::recording::instance::RecordedInstance;
@@ -27,9 +28,13 @@ pub enum Choice {
     Gpu(i32),
 }
 
+#[derive(Debug, thiserror::Error)]
+#[error("the CPU device ({}) is not installed beside this program; set MNEME_HOME", install::CPU_DEVICE)]
+pub struct NoCpuDevice;
+
 impl Choice {
     /// Parses `cpu`, `cuda` or `hip`, each with or without `:N`, or `N`.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, ValueError> {
         let ordinal = |text: &str| text.parse().ok().filter(|ordinal| *ordinal >= 0);
         let (kind, number): (fn(i32) -> Self, _) = match text.split_once(':').unwrap_or((text, "0")) {
             ("cpu", number) => (Self::Cpu, number),
@@ -38,7 +43,7 @@ impl Choice {
             _ => (Self::Gpu, text),
         };
         let hint = mneme_model::device::kind_hint(text);
-        let unknown = || format!("'{text}' is not a device; use cpu, cuda, hip or the number of a GPU{hint}");
+        let unknown = || format!("'{text}' is not a device; use cpu, cuda, hip or the number of a GPU{hint}").into();
         ordinal(number).map(kind).ok_or_else(unknown)
     }
 
@@ -84,15 +89,13 @@ impl Choice {
         ordinal
     }
 
-    /// The library with the driver's functions, or a sentence if it is missing.
-    pub fn library(self) -> Result<PathBuf, String> {
+    /// The library with the driver's functions.
+    pub fn library(self) -> Result<PathBuf, NoCpuDevice> {
         match self {
             Self::Cuda(_) | Self::Gpu(_) => Ok(cuda::LIBRARY.into()),
             // If none is installed, the error names the newest.
             Self::Hip(_) => Ok(hip::library().unwrap_or_else(|| hip::LIBRARIES[0].into())),
-            Self::Cpu(_) => install::locate(install::CPU_DEVICE).ok_or_else(|| {
-                format!("the CPU device ({}) is not installed beside this program; set MNEME_HOME", install::CPU_DEVICE)
-            }),
+            Self::Cpu(_) => install::locate(install::CPU_DEVICE).ok_or(NoCpuDevice),
         }
     }
 

@@ -100,7 +100,7 @@ impl ReplayContext {
         };
         let named = settings.external.iter().flat_map(|external| external.program.iter().chain(&external.plugins));
         for file in named {
-            trust::check_program(file).map_err(|error| Fatal::new(exit::BAD_USAGE, error.to_string()))?;
+            trust::check_program(file).map_err(|error| Fatal::new(exit::BAD_USAGE, error))?;
         }
         let programs = Builders::find()?;
         let database = choice::choose(&settings.database, settings.id.as_deref(), settings.kernel.as_deref())?;

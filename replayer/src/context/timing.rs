@@ -5,7 +5,7 @@ use std::path::Path;
 use mneme_device::cupti::Cupti;
 use mneme_device::gpu::Profiler;
 use mneme_device::rocprofiler::Rocprofiler;
-use mneme_device::{DeviceError, Interface};
+use mneme_device::{DeviceError, Interface, ProfilerError};
 use mneme_model::device::Timer;
 use mneme_system::toolkits::toolkits;
 
@@ -46,24 +46,27 @@ impl Timing {
     /// Starts what times kernels, before the device is opened over this library; and why events do although the device's
     /// own clock was to.
     pub fn start(&self, interface: Interface, library: &Path) -> Result<(Option<Profiler>, String), DeviceError> {
-        let failed = |library: &str, message| DeviceError::Library { library: library.into(), message };
-        let cupti = || Cupti::start(&toolkits()).map(Profiler::Cupti);
-        let rocprofiler = || Rocprofiler::start(library).map(Profiler::Rocprofiler);
-        let or_events = |started: Result<Profiler, String>| match started {
-            Ok(profiler) => (Some(profiler), String::new()),
-            Err(why) => (None, why),
+        let only = |library: &str, started: Result<Profiler, ProfilerError>| match started {
+            Ok(profiler) => Ok((Some(profiler), String::new())),
+            Err(error) => Err(DeviceError::Library {
+                library: library.into(),
+                message: format!("{error}; --timer events does without"),
+            }),
         };
-        Ok(match (self, interface) {
-            (Self::Best, Interface::Hip) => or_events(rocprofiler()),
-            (Self::Best, Interface::Cuda) => or_events(cupti()),
-            (Self::Only(Timer::Events), _) => (None, String::new()),
-            (Self::Only(Timer::Cupti), _) => (Some(cupti().map_err(|why| failed("CUPTI", why))?), String::new()),
-            (Self::Only(Timer::Rocprofiler), _) => {
-                let remedy = |why| failed("--timer rocprofiler", format!("{why}; --timer events does without"));
-                (Some(rocprofiler().map_err(remedy)?), String::new())
-            }
-            (Self::Without(why), _) => (None, why.clone()),
-        })
+        let cupti = || Cupti::start(&toolkits()).map(Profiler::Cupti);
+        let rocprofiler = || Rocprofiler::start(library).map(|it| Profiler::Rocprofiler(Box::new(it)));
+        let or_events = |started: Result<Profiler, ProfilerError>| match started {
+            Ok(profiler) => (Some(profiler), String::new()),
+            Err(error) => (None, error.to_string()),
+        };
+        match (self, interface) {
+            (Self::Best, Interface::Hip) => Ok(or_events(rocprofiler())),
+            (Self::Best, Interface::Cuda) => Ok(or_events(cupti())),
+            (Self::Only(Timer::Events), _) => Ok((None, String::new())),
+            (Self::Only(Timer::Cupti), _) => only("CUPTI", cupti()),
+            (Self::Only(Timer::Rocprofiler), _) => only("--timer rocprofiler", rocprofiler()),
+            (Self::Without(why), _) => Ok((None, why.clone())),
+        }
     }
 }
 

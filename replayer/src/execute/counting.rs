@@ -1,7 +1,7 @@
 //! Hardware counters of a launch: where they are counted, and the launches that they take.
 
 use mneme_device::counters::{CountedLaunch, Counters};
-use mneme_device::{DeviceError, Interface};
+use mneme_device::{DeviceError, Interface, ProfilerError};
 use mneme_model::configuration::CacheState;
 use mneme_model::device::Timer;
 
@@ -10,16 +10,16 @@ use super::resident::ResidentMemory;
 use super::series::Series;
 use crate::context::timing::Timing;
 
-/// Opens the counters of the device that is current; an error is a sentence without its end.
-pub fn open(plan: &ExecutorPlan<'_>) -> Result<Counters, String> {
+/// Opens the counters of the device that is current.
+pub fn open(plan: &ExecutorPlan<'_>) -> Result<Counters, ProfilerError> {
     if plan.is_cpu {
-        return Err("the CPU device has no hardware counters; NVIDIA's GPUs have".into());
+        return Err(ProfilerError::CountersOfCpu);
     }
     if plan.interface == Interface::Hip {
-        return Err("hardware counters are CUPTI's, of NVIDIA's GPUs; AMD's are not counted".into());
+        return Err(ProfilerError::CountersOfAmd);
     }
     if plan.timing == Timing::Only(Timer::Cupti) {
-        return Err("CUPTI cannot count while it times kernels; leave --timer cupti out".into());
+        return Err(ProfilerError::CuptiTimes);
     }
     Counters::open(&mneme_system::toolkits::toolkits(), &plan.library, plan.ordinal)
 }

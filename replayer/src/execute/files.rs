@@ -11,17 +11,17 @@ use std::path::Path;
 use mneme_system::files::private;
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
 
-/// A file for all recorded memory, whatever it has now; or why there is none.
-pub fn create(path: &Path) -> Result<File, String> {
-    private::options().write(true).create(true).truncate(false).open(path).map_err(|error| error.to_string())
+/// A file for all recorded memory, whatever it has now.
+pub fn create(path: &Path) -> io::Result<File> {
+    private::options().write(true).create(true).truncate(false).open(path)
 }
 
 /// Sends what [`create`] gives.
-pub fn send(to: &UnixDatagram, file: &Result<File, String>) -> io::Result<()> {
+pub fn send(to: &UnixDatagram, file: &io::Result<File>) -> io::Result<()> {
     let (text, descriptors) = match file {
         // A datagram has at least a byte.
-        Ok(file) => (" ", vec![file.as_raw_fd()]),
-        Err(error) => (error.as_str(), Vec::new()),
+        Ok(file) => (" ".to_owned(), vec![file.as_raw_fd()]),
+        Err(error) => (error.to_string(), Vec::new()),
     };
     let rights = [ControlMessage::ScmRights(&descriptors)];
     let rights = if descriptors.is_empty() { &[][..] } else { &rights[..] };
@@ -30,13 +30,12 @@ pub fn send(to: &UnixDatagram, file: &Result<File, String>) -> io::Result<()> {
 }
 
 /// Waits for what [`send`] sends.
-pub fn receive(from: &UnixDatagram) -> Result<File, String> {
+pub fn receive(from: &UnixDatagram) -> io::Result<File> {
     let (mut text, mut space) = ([0; 1024], nix::cmsg_space!(RawFd));
     let (length, descriptor) = {
         let mut parts = [IoSliceMut::new(&mut text)];
-        let message = recvmsg::<()>(from.as_raw_fd(), &mut parts, Some(&mut space), MsgFlags::MSG_CMSG_CLOEXEC);
-        let message = message.map_err(|error| error.to_string())?;
-        let rights = message.cmsgs().map_err(|error| error.to_string())?.find_map(|control| match control {
+        let message = recvmsg::<()>(from.as_raw_fd(), &mut parts, Some(&mut space), MsgFlags::MSG_CMSG_CLOEXEC)?;
+        let rights = message.cmsgs()?.find_map(|control| match control {
             ControlMessageOwned::ScmRights(descriptors) => descriptors.first().copied(),
             _ => None,
         });
@@ -45,7 +44,7 @@ pub fn receive(from: &UnixDatagram) -> Result<File, String> {
     match descriptor {
         // SAFETY: the kernel has just made it for this message, which is read once.
         Some(descriptor) => Ok(unsafe { File::from_raw_fd(descriptor) }),
-        None => Err(String::from_utf8_lossy(&text[..length]).into_owned()),
+        None => Err(io::Error::other(String::from_utf8_lossy(&text[..length]))),
     }
 }
 
@@ -64,6 +63,6 @@ mod tests {
         send(&ours, &create(&folder.path().join("none/memory"))).unwrap();
         receive(&theirs).unwrap().write_all(b"seven").unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"seven");
-        assert!(receive(&theirs).unwrap_err().contains("No such file"));
+        assert_eq!(receive(&theirs).unwrap_err().kind(), io::ErrorKind::Other);
     }
 }

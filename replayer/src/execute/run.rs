@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};
 
 use mneme_device::counters::Counters;
-use mneme_device::{ContextLimit, Device, DeviceError, DeviceFunction, DeviceModule};
+use mneme_device::{ContextLimit, Device, DeviceError, DeviceFunction, DeviceModule, ProfilerError};
 use mneme_model::amd_hardware::shared_of_block;
 use mneme_model::launch::{DEFAULT_DYNAMIC_SHARED, Launch, Limits};
 use mneme_model::result::{Doubt, Evidence, Metrics, ReplayStatus};
@@ -41,7 +42,7 @@ pub struct Runner<'a> {
     /// The limits that the context has been given.
     limits: Limits,
     /// Counts launches, once it was asked to; or why it cannot.
-    counters: Option<Result<Counters, String>>,
+    counters: Option<Result<Counters, ProfilerError>>,
     /// Why kernels are timed by events, where they were to be timed by something else.
     untimed: String,
     /// What comparisons show, and under which rules.
@@ -66,7 +67,7 @@ impl<'a> Runner<'a> {
         memory: &mut ResidentMemory<'_>,
         order: &RunRequest,
         image: &[u8],
-        file: Option<Result<File, String>>,
+        file: Option<io::Result<File>>,
     ) -> RunOutcome {
         let timer_reason = self.untimed.clone();
         let mut done = RunOutcome { status: ReplayStatus::RuntimeError, timer_reason, ..RunOutcome::default() };
@@ -132,7 +133,7 @@ impl<'a> Runner<'a> {
         memory: &mut ResidentMemory<'_>,
         order: &RunRequest,
         (module, blob): (DeviceModule, &[u8]),
-        file: Option<&Result<File, String>>,
+        file: Option<&io::Result<File>>,
         done: &mut RunOutcome,
     ) -> Result<(), DeviceError> {
         let device = self.device;
@@ -191,7 +192,7 @@ impl<'a> Runner<'a> {
         if !order.spec.counters.is_empty() {
             match repaired(self.count(memory, &series), done)? {
                 Ok(counters) => done.counters = counters,
-                Err(why) => done.counters_reason = why,
+                Err(error) => done.counters_reason = error.to_string(),
             }
         }
         done.status = ReplayStatus::Verified;
@@ -333,12 +334,12 @@ impl<'a> Runner<'a> {
         &mut self,
         memory: &mut ResidentMemory<'_>,
         series: &Series<'_>,
-    ) -> Result<Result<BTreeMap<String, f64>, String>, DeviceError> {
+    ) -> Result<Result<BTreeMap<String, f64>, ProfilerError>, DeviceError> {
         let plan = self.plan;
         let counters = self.counters.get_or_insert_with(|| counting::open(plan));
         match counters {
             Ok(counters) => counters.count(&series.order.spec.counters, &mut CountedSeries { memory, series }),
-            Err(why) => Ok(Err(why.clone())),
+            Err(error) => Ok(Err(error.clone())),
         }
     }
 

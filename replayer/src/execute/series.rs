@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io;
 use std::time::{Duration, Instant};
 
 use mneme_device::{Device, DeviceError, DeviceFunction};
@@ -38,7 +39,7 @@ pub struct Series<'a> {
     pub moved: MovedVariables,
     pub comparisons: Vec<RegionComparison>,
     /// For memory as a run leaves it.
-    pub file: Option<&'a Result<File, String>>,
+    pub file: Option<&'a io::Result<File>>,
 }
 
 impl Series<'_> {
@@ -99,7 +100,7 @@ impl Series<'_> {
             if let Some((path, file)) = order.spec.memory.as_ref().zip(self.file) {
                 let why = match file {
                     Ok(file) => repaired(memory.save(file), done)?,
-                    Err(error) => Some(error.clone()),
+                    Err(error) => Some(error.to_string()),
                 };
                 done.unwritten = why.map(|why| format!("memory cannot be written to {}: {why}", path.display()));
             }
@@ -217,7 +218,7 @@ fn retime(device: &dyn Device, done: &mut RunOutcome) {
             done.timer_reason =
                 format!("{} reports {} times of {} launches", timer.name(), times.len(), done.times.len());
         }
-        Err(why) => done.timer_reason = why,
+        Err(error) => done.timer_reason = error.to_string(),
     }
 }
 

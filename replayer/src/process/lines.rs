@@ -33,10 +33,10 @@ impl Line {
     }
 }
 
-/// The error for a too long line.
-pub fn too_long() -> String {
-    format!("the line has more than {LONGEST} bytes")
-}
+/// The error for a line that was not kept.
+#[derive(Debug, thiserror::Error)]
+#[error("the line has more than {LONGEST} bytes")]
+pub struct TooLong;
 
 /// The JSON error of a line, without the line number, which is always that of a single line.
 pub fn reason(error: &serde_json::Error) -> String {

@@ -12,6 +12,18 @@ use mneme_sandbox::child::{Child, ChildStderr, ProcessEnd, pipe};
 use crate::recording::instance::RecordedInstance;
 use crate::recording::snapshot::Snapshot;
 
+/// Why a snapshot is not usable.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// The message of the decoder's own [`RecordingError`](mneme_recording::RecordingError).
+    #[error("{0}")]
+    Recording(String),
+    #[error("the process that decodes the recording {0}; it needs memory for all of the recorded bytes")]
+    Ended(ProcessEnd),
+    #[error("the process that decodes the recording does not end")]
+    Stuck,
+}
+
 /// A running decoder.
 pub struct Decoder {
     child: Child,
@@ -35,8 +47,8 @@ impl Decoder {
         self.pipe.as_fd()
     }
 
-    /// Reads the pipe. When the decoder is done, returns whether the snapshot is usable, or the reason why not.
-    pub fn progress(&mut self) -> Option<Result<(), String>> {
+    /// Reads the pipe. When the decoder is done, returns whether the snapshot is usable.
+    pub fn progress(&mut self) -> Option<Result<(), DecodeError>> {
         let mut buffer = [0; 4096];
         match self.pipe.read(&mut buffer) {
             Ok(count) if count > 0 => {
@@ -46,11 +58,9 @@ impl Decoder {
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => None,
             _ => Some(match self.child.wait(Duration::from_secs(5)) {
                 Some(ProcessEnd::Exited(mneme_system::exit::VERIFIED)) => Ok(()),
-                _ if !self.said.is_empty() => Err(std::mem::take(&mut self.said)),
-                Some(end) => Err(format!(
-                    "the process that decodes the recording {end}; it needs memory for all of the recorded bytes"
-                )),
-                None => Err("the process that decodes the recording does not end".into()),
+                _ if !self.said.is_empty() => Err(DecodeError::Recording(std::mem::take(&mut self.said))),
+                Some(end) => Err(DecodeError::Ended(end)),
+                None => Err(DecodeError::Stuck),
             }),
         }
     }

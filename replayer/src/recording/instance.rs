@@ -50,9 +50,9 @@ impl RecordedInstance {
         if !is_ir || (is_complete && header.variables.is_empty()) {
             return Ok(());
         }
-        let damaged = |path: PathBuf| move |what| RecordingError::Damaged { path, what };
         let module = self.folder.join(&self.kernel.modules[0]);
-        let found = interface::read(builders, &self.modules()?, &self.kernel.kernel_name).map_err(damaged(module))?;
+        let found = interface::read(builders, &self.modules()?, &self.kernel.kernel_name)
+            .map_err(|error| RecordingError::damaged(module, error))?;
         let header = &mut self.moments.prologue.header;
         for variable in &mut header.variables {
             variable.constant = found.constants.contains(&variable.name);
@@ -66,7 +66,8 @@ impl RecordedInstance {
             };
             ours.arguments = found.arguments.iter().map(layout).collect();
             let prologue = self.folder.join(&self.instance.prologue);
-            self.moments.place_arguments(&ours.arguments).map_err(damaged(prologue))?;
+            let placed = self.moments.place_arguments(&ours.arguments);
+            placed.map_err(|misfit| RecordingError::damaged(prologue, misfit))?;
         }
         if ours.ir_arch.is_empty() {
             ours.ir_arch = found.arch;

@@ -5,25 +5,37 @@
 
 use std::time::Duration;
 
-use mneme_builds::builder::AskError;
+use mneme_builds::Refusal;
+use mneme_builds::builder::{AskError, ProgramError};
 use mneme_builds::builders::{Builders, written_by};
 use mneme_builds::protocol::{CodeParts, KernelInterface, Question};
 
 /// Reading IR takes seconds at most.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// The interface of `kernel`, or the reason why it cannot be read. The caller must have only one thread.
-pub fn read(builders: &Builders, modules: &[Vec<u8>], kernel: &str) -> Result<KernelInterface, String> {
+/// Why an interface cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum InterfaceError {
+    /// No installed builder reads the IR.
+    #[error(transparent)]
+    NoBuilder(#[from] ProgramError),
+    #[error("cannot read the IR: {0}")]
+    Program(ProgramError),
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    #[error("the process that reads the IR {how}{}", complaint.as_ref().map_or_else(String::new, |said| format!(": {}", said.trim())))]
+    Unanswered { how: String, complaint: Option<String> },
+}
+
+/// The interface of `kernel`. The caller must have only one thread.
+pub fn read(builders: &Builders, modules: &[Vec<u8>], kernel: &str) -> Result<KernelInterface, InterfaceError> {
     let (parts, blob) = CodeParts::join(modules, None);
     let question = Question::Interface { kernel: kernel.to_owned(), parts };
     let version = builders.fitting(written_by(modules.iter().map(Vec::as_slice)));
-    let program = version.and_then(|version| builders.of(version)).map_err(|error| error.to_string())?;
-    match program.ask(question, &blob, LIMIT) {
-        Ok((found, _)) => found,
-        Err(AskError::Program(error)) => Err(format!("cannot read the IR: {error}")),
-        Err(AskError::Unanswered { how, complaint }) => {
-            let said = complaint.map_or_else(String::new, |complaint| format!(": {}", complaint.trim()));
-            Err(format!("the process that reads the IR {how}{said}"))
-        }
+    let program = version.and_then(|version| builders.of(version))?;
+    match program.ask::<Result<KernelInterface, Refusal>>(question, &blob, LIMIT) {
+        Ok((found, _)) => Ok(found?),
+        Err(AskError::Program(error)) => Err(InterfaceError::Program(error)),
+        Err(AskError::Unanswered { how, complaint }) => Err(InterfaceError::Unanswered { how, complaint }),
     }
 }

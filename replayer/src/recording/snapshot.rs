@@ -89,15 +89,27 @@ pub struct SnapshotLayout {
     bytes: usize,
 }
 
+/// How an epilogue does not fit its prologue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+enum MomentMisfit {
+    #[error("it lacks the region of {size} bytes at {address:#x}")]
+    Missing { address: u64, size: u64 },
+    #[error("it has another size for the region of {size} bytes at {address:#x}")]
+    Size { address: u64, size: u64 },
+    #[error("the region of {size} bytes at {address:#x} is outside every device's memory")]
+    Outside { address: u64, size: u64 },
+    #[error("it has a region at {0:#x} that the prologue lacks")]
+    Additional(u64),
+}
+
 impl SnapshotLayout {
     /// Lays out both moments of a recording.
     pub fn of(recorded: &RecordedInstance) -> Result<Self, RecordingError> {
-        let damaged =
-            |what: String| RecordingError::Damaged { path: recorded.folder.join(&recorded.instance.epilogue), what };
-        Self::between(&recorded.moments.prologue, &recorded.moments.epilogue).map_err(damaged)
+        Self::between(&recorded.moments.prologue, &recorded.moments.epilogue)
+            .map_err(|misfit| RecordingError::damaged(recorded.folder.join(&recorded.instance.epilogue), misfit))
     }
 
-    fn between(prologue: &MemoryState, epilogue: &MemoryState) -> Result<Self, String> {
+    fn between(prologue: &MemoryState, epilogue: &MemoryState) -> Result<Self, MomentMisfit> {
         let key = |variable: Option<&mneme_recording::manifest::RecordedVariable>, address: u64| {
             (variable.map(|it| it.name.clone()), address)
         };
@@ -105,14 +117,13 @@ impl SnapshotLayout {
             epilogue.regions().map(|region| (key(region.variable, region.address), region)).collect();
         let mut layout = Self::default();
         for before in prologue.regions() {
-            let what = format!("the region of {} bytes at 0x{:x}", before.size, before.address);
-            let after =
-                after.remove(&key(before.variable, before.address)).ok_or_else(|| format!("it lacks {what}"))?;
-            if after.size != before.size {
-                return Err(format!("it has another size for {what}"));
+            let (address, size) = (before.address, before.size);
+            let after = after.remove(&key(before.variable, address)).ok_or(MomentMisfit::Missing { address, size })?;
+            if after.size != size {
+                return Err(MomentMisfit::Size { address, size });
             }
-            if before.address.checked_add(before.size).is_none_or(|end| end > ADDRESS_END) {
-                return Err(format!("{what} is outside every device's memory"));
+            if address.checked_add(size).is_none_or(|end| end > ADDRESS_END) {
+                return Err(MomentMisfit::Outside { address, size });
             }
             if before.size == 0 {
                 continue;
@@ -140,7 +151,7 @@ impl SnapshotLayout {
             layout.regions.last_mut().expect("just pushed").changed = changed;
         }
         if let Some(((_, address), _)) = after.into_iter().next() {
-            return Err(format!("it has a region at 0x{address:x} that the prologue lacks"));
+            return Err(MomentMisfit::Additional(address));
         }
         let mut slots: HashMap<ChunkId, usize> = HashMap::new();
         for changed in layout.regions.iter_mut().flat_map(|region| &mut region.changed) {
@@ -471,12 +482,13 @@ mod tests {
     fn moments_that_do_not_belong_together_are_refused() {
         let one = state(Moment::Prologue, vec![ChunkId::ZERO], CHUNK);
         let other = state(Moment::Epilogue, vec![ChunkId::ZERO], CHUNK - 1);
-        assert!(SnapshotLayout::between(&one, &other).is_err());
-        assert!(SnapshotLayout::between(&one, &MemoryState::default()).is_err());
-        assert!(SnapshotLayout::between(&MemoryState::default(), &one).is_err());
+        let misfit = |before: &MemoryState, after: &MemoryState| SnapshotLayout::between(before, after).err();
+        assert!(matches!(misfit(&one, &other), Some(MomentMisfit::Size { .. })));
+        assert!(matches!(misfit(&one, &MemoryState::default()), Some(MomentMisfit::Missing { .. })));
+        assert!(matches!(misfit(&MemoryState::default(), &one), Some(MomentMisfit::Additional(_))));
         let mut far = one.clone();
         far.header.allocations[0].address = u64::MAX - CHUNK;
-        assert!(SnapshotLayout::between(&far, &far).is_err());
+        assert!(matches!(misfit(&far, &far), Some(MomentMisfit::Outside { .. })));
     }
 
     #[test]

@@ -6,7 +6,8 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mneme_builds::builder::{AskError, BuildProgram};
+use mneme_builds::Refusal;
+use mneme_builds::builder::{AskError, BuildProgram, ProgramError};
 use mneme_builds::protocol::{CodeParts, Question};
 use mneme_model::launch::Moment;
 use mneme_model::protocol::{Part, Region, Reply};
@@ -34,38 +35,54 @@ impl Data {
     pub fn ir(&mut self, context: &ReplayContext) -> Reply {
         let linked = match self.ir.take() {
             Some(file) => Ok(file),
-            None if context.modules.is_empty() => {
-                Err("the recording has no LLVM IR of the kernel; its code is PTX or machine code".into())
-            }
+            None if context.modules.is_empty() => Err(NoIr::NotRecorded),
             None => match context.programs.of(context.llvm) {
                 Ok(program) => link(program, &context.modules),
-                Err(error) => Err(error.to_string()),
+                Err(error) => Err(NoIr::Program(error)),
             },
         };
         match linked {
             Ok(file) => Reply::Ir { path: path(self.ir.insert(file).as_fd()) },
-            Err(error) => Reply::Error { id: None, error },
+            Err(error) => Reply::Error { id: None, error: error.to_string() },
+        }
+    }
+}
+
+/// Why there is no module with the kernel's IR.
+#[derive(Debug, thiserror::Error)]
+enum NoIr {
+    #[error("the recording has no LLVM IR of the kernel; its code is PTX or machine code")]
+    NotRecorded,
+    #[error(transparent)]
+    Program(ProgramError),
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    #[error("cannot link the IR: {0}")]
+    Unanswered(AskError),
+    #[error("cannot link the IR: {0}")]
+    File(#[from] std::io::Error),
+}
+
+impl From<AskError> for NoIr {
+    fn from(error: AskError) -> Self {
+        match error {
+            AskError::Unanswered { complaint: Some(complaint), .. } => Self::Refused(Refusal(complaint)),
+            error => Self::Unanswered(error),
         }
     }
 }
 
 /// Links in a separate process, because LLVM may crash on its input.
-fn link(program: &BuildProgram, modules: &[Vec<u8>]) -> Result<File, String> {
-    let failed = |error: std::io::Error| format!("cannot link the IR: {error}");
-    let mut file = File::from(memfd_create(c"IR", MFdFlags::MFD_CLOEXEC).map_err(|error| failed(error.into()))?);
+fn link(program: &BuildProgram, modules: &[Vec<u8>]) -> Result<File, NoIr> {
+    let mut file = File::from(memfd_create(c"IR", MFdFlags::MFD_CLOEXEC).map_err(std::io::Error::from)?);
     if let [module] = modules {
-        file.write_all(module).map_err(failed)?;
+        file.write_all(module)?;
         return Ok(file);
     }
     let (parts, blob) = CodeParts::join(modules, None);
-    let (linked, bitcode) = program.ask::<Result<(), String>>(Question::Link { parts }, &blob, LINK_LIMIT).map_err(
-        |error| match error {
-            AskError::Unanswered { complaint: Some(complaint), .. } => complaint,
-            error => format!("cannot link the IR: {error}"),
-        },
-    )?;
+    let (linked, bitcode) = program.ask::<Result<(), Refusal>>(Question::Link { parts }, &blob, LINK_LIMIT)?;
     linked?;
-    file.write_all(&bitcode).map_err(failed)?;
+    file.write_all(&bitcode)?;
     Ok(file)
 }
 

@@ -142,7 +142,7 @@ impl Server<'_> {
     /// Handles a request. Returns false after the last one.
     fn take(&mut self, line: &Line) -> Result<bool, Fatal> {
         let request = match &line.text {
-            None => Err(lines::too_long()),
+            None => Err(lines::TooLong.to_string()),
             Some(text) => serde_json::from_slice(text).map_err(|error| lines::reason(&error)),
         };
         let request = match request {
@@ -221,7 +221,7 @@ impl Server<'_> {
                 self.engine.submit(job);
                 Ok(())
             }
-            Err(error) => self.refuse(id, error),
+            Err(error) => self.refuse(id, error.to_string()),
         }
     }
 
@@ -251,7 +251,7 @@ impl Server<'_> {
                 if let Some(outputs) = self.outputs.remove(&id)
                     && let Err(error) = submission::write(&outputs, outcome.as_deref())
                 {
-                    say(&Reply::Error { id: Some(id), error })?;
+                    say(&Reply::Error { id: Some(id), error: error.to_string() })?;
                 }
                 say(&Reply::Result { id, result })
             }

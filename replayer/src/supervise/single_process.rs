@@ -53,7 +53,7 @@ impl<'a> SingleProcess<'a> {
         let birth = Instant::now();
         stdout::keep_apart()?;
         let decoded = Store::open(&context.recorded.folder).and_then(|store| context.snapshot.decode(&store));
-        decoded.map_err(|error| Fatal::new(exit::BAD_RECORDING, error.to_string()))?;
+        decoded.map_err(|error| Fatal::new(exit::BAD_RECORDING, error))?;
         let choice = context.devices[0];
         let plan = ExecutorPlan {
             interface: choice.interface(),

@@ -22,6 +22,7 @@ use mneme_recording::RecordingError;
 use mneme_recording::leads::Leads;
 use mneme_recording::manifest::MemoryState;
 use mneme_recording::rules::{RuleRegion, RuleTarget, Rules, ToleranceRule};
+use mneme_system::arguments::ValueError;
 
 use crate::recording::instance::RecordedInstance;
 use crate::recording::snapshot::SnapshotRegion;
@@ -51,8 +52,8 @@ impl ToleranceOption {
     /// Parses `[BUFFER=]TYPE:THRESHOLD[:KIND[:NORM]]`, `[BUFFER=]exact` or `BUFFER=ignore`.
     ///
     /// # Errors
-    /// One sentence for the user.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> Result<Self, ValueError> {
         let (target, tolerance) = match text.split_once('=') {
             Some((target, tolerance)) => (Some(read_target(target)?), tolerance),
             None => (None, text),
@@ -65,9 +66,9 @@ impl ToleranceOption {
     }
 }
 
-fn read_target(text: &str) -> Result<RuleTarget, String> {
+fn read_target(text: &str) -> Result<RuleTarget, ValueError> {
     let unknown =
-        || format!("'{text}' does not name a buffer; write argument:N, tag:NAME, variable:NAME or address:0x…");
+        || format!("'{text}' does not name a buffer; write argument:N, tag:NAME, variable:NAME or address:0x…").into();
     let (kind, name) = text.split_once(':').ok_or_else(unknown)?;
     match kind {
         "argument" => name.parse().map(RuleTarget::Argument).map_err(|_| unknown()),
@@ -80,7 +81,7 @@ fn read_target(text: &str) -> Result<RuleTarget, String> {
     }
 }
 
-fn read_tolerance(text: &str) -> Result<Tolerance, String> {
+fn read_tolerance(text: &str) -> Result<Tolerance, ValueError> {
     match text {
         "exact" => return Ok(Tolerance::default()),
         "ignore" => return Ok(Tolerance::ignored()),
@@ -109,10 +110,10 @@ fn read_tolerance(text: &str) -> Result<Tolerance, String> {
             .ok_or_else(|| format!("'{name}' is not a norm; use none, l1, l2 or linf"))?,
     };
     if let Some(rest) = next() {
-        return Err(format!("'{rest}' is not allowed after the norm"));
+        return Err(format!("'{rest}' is not allowed after the norm").into());
     }
     let tolerance = Tolerance { dtype, threshold, kind, norm, ignore: false };
-    tolerance.check().map(|()| tolerance)
+    tolerance.check().map(|()| tolerance).map_err(|error| error.to_string().into())
 }
 
 /// The tolerances of a recording's regions, independent of the configuration.

@@ -36,6 +36,15 @@ pub enum Meaning {
     Unsupported(String),
 }
 
+/// Inline assembly without a meaning on the CPU device. The message is its name for the user.
+#[derive(Debug, thiserror::Error)]
+pub enum Untranslated {
+    #[error(transparent)]
+    Ptx(#[from] mneme_ptx::Untranslated),
+    #[error("inline assembly `{0}`")]
+    Amd(String),
+}
+
 impl FunctionBody {
     /// Adds an instruction with a result, and returns the result's name.
     pub fn value(&mut self, instruction: impl Display) -> String {

@@ -1,15 +1,19 @@
 //! The functions of CUPTI that count, and what their failures mean.
 
 use std::ffi::{CStr, c_char, c_int};
+use std::fmt;
 use std::path::PathBuf;
 
 use libloading::Library;
 use mneme_abi::cuda::profiler_structures as p;
 
 use crate::cupti;
+use crate::error::ProfilerError;
 
 /// The library behind CUPTI's host half, which CUPTI looks for by its name alone.
 const HOST: &str = "libnvperf_host.so";
+/// The function that fails if CUPTI is older than the GPU.
+const HOST_INITIALIZE: &str = "cuptiProfilerHostInitialize";
 
 /// A function of CUPTI's, which takes the place of its parameters.
 pub struct Function<P> {
@@ -50,14 +54,13 @@ macro_rules! functions {
             /// Loads CUPTI; `toolkits` are roots of CUDA installations.
             ///
             /// # Errors
-            /// One sentence without its end.
-            pub fn load(toolkits: &[PathBuf]) -> Result<Self, String> {
-                let absent = || format!("neither {} is installed; CUDA's toolkit has CUPTI", cupti::NAMES.join(" nor "));
-                let (library, path) = cupti::library(toolkits).ok_or_else(absent)?;
+            /// It is not installed, or too old.
+            pub fn load(toolkits: &[PathBuf]) -> Result<Self, ProfilerError> {
+                let (library, path) = cupti::library(toolkits)?;
                 let beside = path.parent().map(|folder| folder.join(HOST)).filter(|path| path.is_file());
                 // SAFETY: the constructors of NVIDIA's libraries are made to run when a process loads them.
                 let host = beside.and_then(|path| unsafe { Library::new(path) }.ok());
-                let old = |_| format!("{} is older than CUDA 12.6 and has no range profiler", path.display());
+                let old = |_| ProfilerError::NoRangeProfiler(path.clone());
                 // SAFETY: the types are those of the headers.
                 unsafe {
                     $(let $field = *library.get(concat!($symbol, "\0").as_bytes()).map_err(old)?;)*
@@ -100,11 +103,20 @@ functions! {
     counter_data_info: RangeCounterDataInfo = "cuptiRangeProfilerGetCounterDataInfo";
 }
 
-impl Functions {
-    /// What a failure means to the user: a sentence without its end.
-    pub fn explain(&self, failed: Failed) -> String {
-        let Failed { function, code } = failed;
-        let meaning = match code {
+/// A call of CUPTI's that failed, as the user is told of it: what it means, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CuptiFailure {
+    pub function: &'static str,
+    pub code: c_int,
+    /// The code's name and number.
+    name: String,
+    library: PathBuf,
+}
+
+impl fmt::Display for CuptiFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { function, code, name, library } = self;
+        let meaning = match *code {
             p::INSUFFICIENT_PRIVILEGES | p::VIRTUALIZED_DEVICE_INSUFFICIENT_PRIVILEGES => {
                 "NVIDIA's driver lets administrators alone read hardware counters (ERR_NVGPUCTRPERM): load the module \
                  nvidia with NVreg_RestrictProfilingToAdminUsers=0, or run with the capability CAP_SYS_ADMIN"
@@ -116,13 +128,19 @@ impl Functions {
             p::MIG_DEVICE_NOT_SUPPORTED => "instances of a GPU that is partitioned (MIG) have no counters of their own",
             p::CONFIDENTIAL_COMPUTING_NOT_SUPPORTED => "GPUs in confidential computing are not counted on",
             p::VIRTUALIZED_DEVICE_NOT_SUPPORTED => "this virtual GPU has no hardware counters",
-            _ if function == self.host_initialize.name => {
-                let (library, name) = (self.path.display(), self.name(code));
-                return format!("{library} does not know the GPU; install a newer CUPTI ({function}: {name})");
+            _ if *function == HOST_INITIALIZE => {
+                let library = library.display();
+                return write!(f, "{library} does not know the GPU; install a newer CUPTI ({function}: {name})");
             }
-            _ => return format!("{function} failed with {}", self.name(code)),
+            _ => return write!(f, "{function} failed with {name}"),
         };
-        format!("{meaning} ({function}: {})", self.name(code))
+        write!(f, "{meaning} ({function}: {name})")
+    }
+}
+
+impl Functions {
+    pub fn explain(&self, Failed { function, code }: Failed) -> ProfilerError {
+        ProfilerError::Cupti(CuptiFailure { function, code, name: self.name(code), library: self.path.clone() })
     }
 
     /// A result's name and number.

@@ -16,9 +16,11 @@ use std::rc::Rc;
 use mneme_abi::cuda::driver::pointers;
 use mneme_abi::cuda::profiler_structures as p;
 
+pub use self::functions::CuptiFailure;
 use self::functions::{Failed, Functions};
 use self::schedule::{Chip, Image, Schedule};
 use super::gpu::VendorLibrary;
+use crate::error::ProfilerError;
 
 /// Passes that CUPTI may want beyond those that it has announced, before that is taken for a fault.
 const MORE_PASSES: usize = 8;
@@ -50,23 +52,22 @@ impl Counters {
     /// device, and `toolkits` are roots of CUDA installations.
     ///
     /// # Errors
-    /// Why nothing can be counted, in one sentence without its end.
-    pub fn open(toolkits: &[PathBuf], driver: &Path, device: i32) -> Result<Self, String> {
-        let failed = |error: crate::error::DeviceError| error.to_string();
-        let library = VendorLibrary::load(driver).map_err(failed)?;
+    /// Why nothing can be counted.
+    pub fn open(toolkits: &[PathBuf], driver: &Path, device: i32) -> Result<Self, ProfilerError> {
+        let library = VendorLibrary::load(driver)?;
         let mut context = std::ptr::null_mut();
         // SAFETY: the type is the driver's own for this function; the place is valid for the answer.
         let status = unsafe {
-            let current: pointers::cuCtxGetCurrent = library.function("cuCtxGetCurrent").map_err(failed)?;
+            let current: pointers::cuCtxGetCurrent = library.function("cuCtxGetCurrent")?;
             current(&mut context)
         };
         if context.is_null() {
-            return Err(format!("no context is current (cuCtxGetCurrent: {})", status.0));
+            return Err(ProfilerError::NoContext(status.0));
         }
         Self::of_context(toolkits, context as usize, usize::try_from(device).unwrap_or(0))
     }
 
-    fn of_context(toolkits: &[PathBuf], context: usize, device: usize) -> Result<Self, String> {
+    fn of_context(toolkits: &[PathBuf], context: usize, device: usize) -> Result<Self, ProfilerError> {
         let functions = Rc::new(Functions::load(toolkits)?);
         let chip = chip(&functions, context, device).map_err(|failed| functions.explain(failed))?;
         Ok(Self { chip, context, schedule: None })
@@ -74,7 +75,7 @@ impl Counters {
 
     /// Counts a launch.
     ///
-    /// The value is an error where nothing was counted: one sentence without its end.
+    /// The value is an error if nothing was counted.
     ///
     /// # Errors
     /// Those of the launch.
@@ -82,7 +83,7 @@ impl Counters {
         &mut self,
         wanted: &[String],
         launch: &mut L,
-    ) -> Result<Result<BTreeMap<String, f64>, String>, L::Error> {
+    ) -> Result<Result<BTreeMap<String, f64>, ProfilerError>, L::Error> {
         let schedule = match self.schedule.take().filter(|schedule| schedule.wanted == wanted) {
             Some(schedule) => schedule,
             None => match self.chip.schedule(wanted) {
@@ -98,7 +99,7 @@ impl Counters {
         };
         for pass in 0.. {
             if pass >= schedule.passes + MORE_PASSES {
-                return Ok(Err(format!("CUPTI announced {} passes and has not ended after {pass}", schedule.passes)));
+                return Ok(Err(ProfilerError::Passes { announced: schedule.passes, made: pass }));
             }
             launch.prepare()?;
             let done = profiler.pass(|| launch.launch())?;
@@ -113,12 +114,11 @@ impl Counters {
         drop(profiler);
         let values = match values {
             Ok(values) => values,
-            Err(Uncounted::Failed(failed)) => return Ok(Err(functions.explain(failed))),
-            Err(Uncounted::Ranges(sentence)) => return Ok(Err(sentence)),
+            Err(error) => return Ok(Err(error)),
         };
         let named: BTreeMap<String, f64> = wanted.iter().cloned().zip(values).collect();
         Ok(match named.iter().find(|(_, value)| !value.is_finite()) {
-            Some((name, value)) => Err(format!("CUPTI gives {value} for {name}")),
+            Some((name, value)) => Err(ProfilerError::NoNumber { name: name.clone(), value: value.to_string() }),
             None => Ok(named),
         })
     }
@@ -140,19 +140,6 @@ fn chip(functions: &Rc<Functions>, context: usize, device: usize) -> Result<Chip
         // A text of CUPTI's own.
         let name = CStr::from_ptr(name.name as *const c_char).to_owned();
         Ok(Chip { functions: functions.clone(), name, availability })
-    }
-}
-
-/// Why there are no values.
-enum Uncounted {
-    Failed(Failed),
-    /// A sentence without its end.
-    Ranges(String),
-}
-
-impl From<Failed> for Uncounted {
-    fn from(failed: Failed) -> Self {
-        Self::Failed(failed)
     }
 }
 
@@ -238,7 +225,7 @@ impl<'a> RangeProfiler<'a> {
     }
 
     /// What was counted in all passes.
-    fn values(&mut self, schedule: &Schedule) -> Result<Vec<f64>, Uncounted> {
+    fn values(&mut self, schedule: &Schedule) -> Result<Vec<f64>, ProfilerError> {
         let mut decode = p::RangeDecode { profiler: self.profiler, ..p::RangeDecode::default() };
         let mut info = p::RangeCounterDataInfo {
             image: self.data.address(),
@@ -246,16 +233,15 @@ impl<'a> RangeProfiler<'a> {
             ..p::RangeCounterDataInfo::default()
         };
         // SAFETY: the object is CUPTI's, and the image is the one that it was given.
-        unsafe {
-            self.functions.decode.call(&mut decode)?;
-            self.functions.counter_data_info.call(&mut info)?;
-        }
+        let decoded = unsafe {
+            let decoded = self.functions.decode.call(&mut decode);
+            decoded.and_then(|()| self.functions.counter_data_info.call(&mut info))
+        };
+        decoded.map_err(|failed| self.functions.explain(failed))?;
         if decode.dropped > 0 || info.ranges != 1 {
-            let sentence =
-                format!("CUPTI counted {} launches in place of one, and dropped {}", info.ranges, decode.dropped);
-            return Err(Uncounted::Ranges(sentence));
+            return Err(ProfilerError::Ranges { ranges: info.ranges, dropped: decode.dropped });
         }
-        Ok(schedule.values(&mut self.data)?)
+        schedule.values(&mut self.data).map_err(|failed| self.functions.explain(failed))
     }
 }
 

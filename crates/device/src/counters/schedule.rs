@@ -8,6 +8,7 @@ use std::rc::Rc;
 use mneme_abi::cuda::profiler_structures as p;
 
 use super::functions::{Failed, Functions};
+use crate::error::ProfilerError;
 
 /// Names that a message suggests at most.
 const SUGGESTED: usize = 12;
@@ -87,8 +88,8 @@ impl Chip {
     /// Schedules counters.
     ///
     /// # Errors
-    /// One sentence without its end: a counter that is not known, by name.
-    pub fn schedule(&mut self, wanted: &[String]) -> Result<Schedule, String> {
+    /// A counter is not known, or CUPTI fails.
+    pub fn schedule(&mut self, wanted: &[String]) -> Result<Schedule, ProfilerError> {
         self.scheduled(wanted).map_err(|failed| {
             let is_unknown = failed.function == self.functions.add_metrics.name
                 && matches!(failed.code, p::INVALID_PARAMETER | p::INVALID_METRIC_NAME);
@@ -144,8 +145,8 @@ impl Chip {
         Ok(schedule)
     }
 
-    /// Says that a counter is not known, and what is known that is like it.
-    fn unknown(&mut self, name: &str) -> String {
+    /// The error for a counter that is not known, with what is known that is like it.
+    fn unknown(&mut self, name: &str) -> ProfilerError {
         let chip = self.name.to_string_lossy().into_owned();
         let base = name.split('.').next().unwrap_or(name);
         let unit = base.split("__").next().unwrap_or(base);
@@ -153,16 +154,13 @@ impl Chip {
         for (kind, suffixes) in KINDS {
             let known = self.known(kind).unwrap_or_default();
             if known.iter().any(|known| known == base) {
-                return format!("{chip} has no counter {name}; {base} is written with {suffixes}");
+                return ProfilerError::CounterSuffix { chip, name: name.into(), base: base.into(), suffixes };
             }
             alike.extend(known.into_iter().filter(|known| known.split("__").next() == Some(unit)));
         }
         alike.sort_by_key(|known| std::cmp::Reverse(common(known, base)));
         alike.truncate(SUGGESTED);
-        if alike.is_empty() {
-            return format!("{chip} has no counter {name}; ncu --query-metrics lists those that there are");
-        }
-        format!("{chip} has no counter {name}; of {unit} there are {}", alike.join(", "))
+        ProfilerError::NoCounter { chip, name: name.into(), unit: unit.into(), alike }
     }
 
     /// The names of all counters of a kind.
@@ -214,6 +212,7 @@ impl Drop for Schedule {
 
 #[cfg(test)]
 mod tests {
+    use super::super::CuptiFailure;
     use super::*;
     use std::path::Path;
     use std::sync::{Mutex, PoisonError};
@@ -227,7 +226,7 @@ mod tests {
         Chip { functions: functions.into(), name: CString::new(name).unwrap(), availability: Image::default() }
     }
 
-    fn schedule(chip: &mut Chip, names: &[&str]) -> Result<(usize, usize), String> {
+    fn schedule(chip: &mut Chip, names: &[&str]) -> Result<(usize, usize), ProfilerError> {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         chip.schedule(&names).map(|schedule| (schedule.passes, schedule.config.size()))
     }
@@ -248,13 +247,15 @@ mod tests {
         let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
         let mut chip_of = chip("GH100");
         let error = |chip: &mut Chip, name| schedule(chip, &["dram__bytes.sum", name]).unwrap_err();
-        let said = error(&mut chip_of, "dram__bytes");
-        assert_eq!(said, "GH100 has no counter dram__bytes; dram__bytes is written with .sum, .avg, .min or .max");
-        let said = error(&mut chip_of, "dram__byte_read.sum");
-        assert!(said.contains("no counter dram__byte_read.sum; of dram there are dram__bytes"), "{said}");
-        let said = error(&mut chip_of, "made__up.sum");
-        assert!(said.contains("no counter made__up.sum; ncu --query-metrics"), "{said}");
+        let bare = error(&mut chip_of, "dram__bytes");
+        assert!(matches!(bare, ProfilerError::CounterSuffix { suffixes, .. } if suffixes.starts_with(".sum")));
+        let mut alike = |name| match error(&mut chip_of, name) {
+            ProfilerError::NoCounter { alike, .. } => alike,
+            other => panic!("{other}"),
+        };
+        assert!(alike("dram__byte_read.sum")[0].starts_with("dram__bytes"));
+        assert!(alike("made__up.sum").is_empty());
         let error = schedule(&mut chip("XX999"), &["dram__bytes.sum"]).unwrap_err();
-        assert!(error.contains("libcupti.so.12 does not know the GPU") && error.contains("HostInitialize"), "{error}");
+        assert!(matches!(error, ProfilerError::Cupti(CuptiFailure { function: "cuptiProfilerHostInitialize", .. })));
     }
 }

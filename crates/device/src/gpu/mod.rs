@@ -21,7 +21,7 @@ pub use self::vendor::{LaunchCall, VendorDriver};
 use super::cupti::Cupti;
 use super::rocprofiler::Rocprofiler;
 use crate::device::{ContextLimit, Device, DeviceFunction, DeviceModule, FunctionUse};
-use crate::error::DeviceError;
+use crate::error::{DeviceError, ProfilerError};
 use mneme_model::device::{Description, Timer};
 use mneme_model::launch::Launch;
 
@@ -31,7 +31,7 @@ const STREAM_DEFAULT: u32 = 0;
 /// A library of the vendor's that times kernels, in place of events.
 pub enum Profiler {
     Cupti(Cupti),
-    Rocprofiler(Rocprofiler),
+    Rocprofiler(Box<Rocprofiler>),
 }
 
 /// A device that is current on the thread that opened it.
@@ -465,7 +465,7 @@ impl Device for Gpu {
         }
     }
 
-    fn end_series(&self) -> Result<Option<(Vec<u64>, Timer)>, String> {
+    fn end_series(&self) -> Result<Option<(Vec<u64>, Timer)>, ProfilerError> {
         match &self.profiler {
             Some(Profiler::Cupti(cupti)) => Ok(Some((cupti.end_series()?, Timer::Cupti))),
             Some(Profiler::Rocprofiler(rocprofiler)) => Ok(Some((rocprofiler.end_series()?, Timer::Rocprofiler))),

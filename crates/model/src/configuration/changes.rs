@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::Configuration;
+use super::{Configuration, ConfigurationError};
 
 /// A configuration as far as it differs from the recorded one: an object with some of its fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -25,8 +25,8 @@ impl Changes {
     /// The recorded configuration with these changes. Dimensions may name some axes only: the others are as recorded.
     ///
     /// # Errors
-    /// One sentence, which names the field that is unknown or has a value that it cannot have.
-    pub fn apply(&self, recorded: &Configuration) -> Result<Configuration, String> {
+    /// The field that is unknown, or that has a value that it cannot have.
+    pub fn apply(&self, recorded: &Configuration) -> Result<Configuration, ConfigurationError> {
         // Fields that say how code is compiled have nothing to say of the application's own.
         let original = self.0.get("original") == Some(&Value::Bool(true));
         let Self(fields) = if original { Self::from(&recorded.of_original()) } else { Self::from(recorded) };
@@ -36,9 +36,14 @@ impl Changes {
             let wrong = |(name, value): (&String, &Value)| {
                 let mut alone = fields.clone();
                 change(&mut alone, name, value);
-                read(alone).err().map(|error| said(name, value, &error))
+                read(alone).err().map(|error| match error {
+                    ConfigurationError::Unreadable(error) => {
+                        ConfigurationError::FieldValue { field: name.clone(), value: value.clone(), error }
+                    }
+                    unknown => unknown,
+                })
             };
-            self.0.iter().find_map(wrong).unwrap_or_else(|| error.to_string())
+            self.0.iter().find_map(wrong).unwrap_or(error)
         })
     }
 }
@@ -52,62 +57,13 @@ fn change(fields: &mut Map<String, Value>, name: &str, value: &Value) {
     }
 }
 
-/// What is wrong with a field.
-enum Wrong {
-    Unknown(String),
-    Value(serde_json::Error),
-}
-
-impl std::fmt::Display for Wrong {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Unknown(path) => write!(f, "a configuration has no field '{path}'"),
-            Self::Value(error) => write!(f, "the configuration cannot be understood: {error}"),
-        }
-    }
-}
-
-fn read(fields: Map<String, Value>) -> Result<Configuration, Wrong> {
+fn read(fields: Map<String, Value>) -> Result<Configuration, ConfigurationError> {
     let mut unknown = None;
     let configuration = serde_ignored::deserialize(Value::Object(fields), |path| {
         unknown.get_or_insert_with(|| path.to_string());
     });
-    let configuration = configuration.map_err(Wrong::Value)?;
-    unknown.map_or(Ok(configuration), |path| Err(Wrong::Unknown(path)))
-}
-
-/// What is wrong with the value of a field that is wrong.
-fn said(name: &str, value: &Value, wrong: &Wrong) -> String {
-    /// Characters of a value that are shown.
-    const SHOWN: usize = 60;
-    let Wrong::Value(error) = wrong else { return wrong.to_string() };
-    let error = error.to_string();
-    let mut shown = value.to_string();
-    if let Some((end, _)) = shown.char_indices().nth(SHOWN) {
-        shown.truncate(end);
-        shown.push('…');
-    }
-    match error.rsplit_once(", expected ") {
-        Some((found, expected)) => {
-            // The value is a part of that which is shown.
-            let part = value.is_object() || value.is_array();
-            let found = if part { format!(": {found}") } else { String::new() };
-            format!("{name} cannot be {shown}{found}; it has to be {}", accepted(expected))
-        }
-        None => format!("{name} cannot be {shown}: {error}"),
-    }
-}
-
-/// A type in words.
-fn accepted(expected: &str) -> String {
-    match expected {
-        "u8" | "u32" | "u64" => "a whole number of at least 0".into(),
-        "f64" => "a number".into(),
-        "a boolean" => "true or false".into(),
-        "a sequence" => "a list".into(),
-        // Names of values, and what a type of ours says of itself.
-        other => other.replace('`', "'"),
-    }
+    let configuration = configuration.map_err(|error| ConfigurationError::Unreadable(error.to_string()))?;
+    unknown.map_or(Ok(configuration), |path| Err(ConfigurationError::UnknownField(path)))
 }
 
 #[cfg(test)]
@@ -119,7 +75,7 @@ mod tests {
         Configuration::recorded(Dim3::new(10, 2, 1), Dim3::new(32, 4, 1), 16)
     }
 
-    fn changed(json: &str) -> Result<Configuration, String> {
+    fn changed(json: &str) -> Result<Configuration, ConfigurationError> {
         serde_json::from_str::<Changes>(json).unwrap().apply(&recorded())
     }
 
@@ -141,37 +97,25 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_named_with_what_can() {
-        for (json, expected) in [
-            (r#"{"pases": "default<O1>"}"#, "a configuration has no field 'pases'"),
-            (r#"{"block": {"w": 1}}"#, "a configuration has no field 'block.w'"),
-            (
-                r#"{"block": 256}"#,
-                "block cannot be 256; it has to be an object with x, y and z (those left out are as recorded)",
-            ),
-            (
-                r#"{"grid": "10"}"#,
-                r#"grid cannot be "10"; it has to be an object with x, y and z (those left out are as recorded)"#,
-            ),
-            (
-                r#"{"passes": "default<O1>", "shared_mem": -1}"#,
-                "shared_mem cannot be -1; it has to be a whole number of at least 0",
-            ),
-            (r#"{"facts": 1}"#, "facts cannot be 1; it has to be true or false"),
-            (r#"{"llvm_options": "-x"}"#, r#"llvm_options cannot be "-x"; it has to be a list"#),
-            (r#"{"timeout_s": "2"}"#, r#"timeout_s cannot be "2"; it has to be a number"#),
-            (r#"{"cache": "warm"}"#, r#"cache cannot be "warm"; it has to be 'hot' or 'cold'"#),
-            (r#"{"passes": 3}"#, "passes cannot be 3; it has to be a string"),
-            (
-                r#"{"block": {"x": "a"}}"#,
-                r#"block cannot be {"x":"a"}: invalid type: string "a"; it has to be a whole number of at least 0"#,
-            ),
-            (
-                r#"{"specialize": "yes"}"#,
-                r#"specialize cannot be "yes": specialize is true, false or a list of argument indices, counted from 0"#,
-            ),
-        ] {
-            assert_eq!(changed(json).unwrap_err(), expected);
+        for json in [r#"{"pases": "default<O1>"}"#, r#"{"block": {"w": 1}}"#] {
+            assert!(matches!(changed(json), Err(ConfigurationError::UnknownField(_))), "{json}");
         }
-        assert!(changed(&format!(r#"{{"block": "{}"}}"#, "é".repeat(1000))).unwrap_err().len() < 300);
+        for (json, wrong) in [
+            (r#"{"block": 256}"#, "block"),
+            (r#"{"grid": "10"}"#, "grid"),
+            (r#"{"passes": "default<O1>", "shared_mem": -1}"#, "shared_mem"),
+            (r#"{"facts": 1}"#, "facts"),
+            (r#"{"llvm_options": "-x"}"#, "llvm_options"),
+            (r#"{"timeout_s": "2"}"#, "timeout_s"),
+            (r#"{"cache": "warm"}"#, "cache"),
+            (r#"{"passes": 3}"#, "passes"),
+            (r#"{"block": {"x": "a"}}"#, "block"),
+            (r#"{"specialize": "yes"}"#, "specialize"),
+        ] {
+            let Err(ConfigurationError::FieldValue { field, .. }) = changed(json) else { panic!("{json}") };
+            assert_eq!(field, wrong);
+        }
+        let long = changed(&format!(r#"{{"block": "{}"}}"#, "é".repeat(1000))).unwrap_err();
+        assert!(long.to_string().len() < 300);
     }
 }

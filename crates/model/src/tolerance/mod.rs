@@ -132,6 +132,15 @@ impl Norm {
     }
 }
 
+/// Why a tolerance makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub enum ToleranceError {
+    #[error("a threshold of {threshold:e} accepts every {} there is; give a smaller one, or 'ignore' the buffer by name", dtype.name())]
+    AcceptsAll { threshold: f64, dtype: DataType },
+    #[error("a threshold of {0} makes no sense; it has to be a number of at least 0")]
+    NoBound(f64),
+}
+
 /// How a buffer is compared. The default, all zero, compares bytes.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(expecting = "an object with dtype, threshold, kind and norm")]
@@ -171,21 +180,17 @@ impl Tolerance {
         !self.ignore && self.threshold == 0.0 && !self.dtype.is_float()
     }
 
-    /// Says in one sentence why this tolerance makes no sense, if so: its threshold is no bound, or one that no result
-    /// of the type could exceed.
-    pub fn check(&self) -> Result<(), String> {
-        if !self.ignore && self.threshold >= self.largest_error() {
-            return Err(format!(
-                "a threshold of {:e} accepts every {} there is; give a smaller one, or 'ignore' the buffer by name",
-                self.threshold,
-                self.dtype.name()
-            ));
+    /// Whether this tolerance makes sense.
+    ///
+    /// # Errors
+    /// Its threshold is no bound, or one that no result of the type could exceed.
+    pub fn check(&self) -> Result<(), ToleranceError> {
+        let Self { threshold, dtype, .. } = *self;
+        if !self.ignore && threshold >= self.largest_error() {
+            return Err(ToleranceError::AcceptsAll { threshold, dtype });
         }
-        if self.threshold.is_nan() || self.threshold < 0.0 {
-            return Err(format!(
-                "a threshold of {} makes no sense; it has to be a number of at least 0",
-                self.threshold
-            ));
+        if threshold.is_nan() || threshold < 0.0 {
+            return Err(ToleranceError::NoBound(threshold));
         }
         Ok(())
     }

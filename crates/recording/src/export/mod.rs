@@ -23,7 +23,7 @@ use super::publication::{self, NewInstance, Publication};
 use super::rules::Rules;
 use super::store::{Store, create_private_folder};
 use super::upstream::span::{self, PAGE};
-use crate::error::RecordingError;
+use crate::error::{NoPlace, RecordingError};
 use write::{SnapshotMoment, SnapshotPiece, Writer};
 
 /// What an epilogue is written as.
@@ -75,8 +75,7 @@ pub fn export(
     if record.modules.iter().any(|name| CodeKind::of(name) != CodeKind::Bitcode || !name.ends_with(".bc"))
         || record.modules.is_empty()
     {
-        let what = "its code is no LLVM bitcode; build the program with mneme-cc".to_owned();
-        return Err(RecordingError::NotUpstreams { path, what });
+        return Err(RecordingError::NotUpstreams { path, what: NoPlace::Code });
     }
     create_private_folder(to)?;
     let there = to.join(record.file_name());
@@ -170,8 +169,8 @@ fn write_file(
     Ok(writer.written)
 }
 
-/// Variables and allocations as those files have them, or why they cannot.
-fn pieces(moments: &Moments) -> Result<(Vec<SnapshotPiece<'_>>, Vec<SnapshotPiece<'_>>), String> {
+/// Variables and allocations as those files have them.
+fn pieces(moments: &Moments) -> Result<(Vec<SnapshotPiece<'_>>, Vec<SnapshotPiece<'_>>), NoPlace> {
     let (before, after) = (&moments.prologue, &moments.epilogue);
     let mut later: Vec<RecordedRegion<'_>> = after.regions().collect();
     let mut globals = Vec::new();
@@ -181,10 +180,7 @@ fn pieces(moments: &Moments) -> Result<(Vec<SnapshotPiece<'_>>, Vec<SnapshotPiec
             (other.address, other.size, other.variable.map(|it| &it.name))
                 == (region.address, region.size, region.variable.map(|it| &it.name))
         };
-        let found = later
-            .iter()
-            .position(same)
-            .ok_or_else(|| format!("the memory at {:#x} is gone after the launch", region.address))?;
+        let found = later.iter().position(same).ok_or(NoPlace::GoneMemory(region.address))?;
         let after = later.swap_remove(found);
         match region.variable {
             Some(variable) => globals.push(SnapshotPiece {
@@ -205,12 +201,12 @@ fn pieces(moments: &Moments) -> Result<(Vec<SnapshotPiece<'_>>, Vec<SnapshotPiec
     for (allocation, before, after) in allocations {
         let Allocation { address, size, .. } = *allocation;
         if allocation.kind != AllocationKind::Arena {
-            return Err(format!("the {size} bytes at {address:#x} are no memory of the recorder's arena"));
+            return Err(NoPlace::OutsideArena { address, size });
         }
         if size == 0 {
             continue;
         }
-        let end = address.checked_add(size).ok_or("memory at the end of all addresses")?;
+        let end = address.checked_add(size).ok_or(NoPlace::LastAddress)?;
         match blobs.last_mut().filter(|blob| address / PAGE * PAGE < blob.address + blob.reserved) {
             Some(blob) => {
                 blob.size = end - blob.address;
@@ -406,7 +402,7 @@ mod tests {
         let (from, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         record(from.path(), AllocationKind::Vendor, &[(BASE, vec![1], vec![1])]);
         let error = export(from.path(), to.path(), 42, None, Format::Bytes).unwrap_err();
-        assert!(matches!(&error, RecordingError::NotUpstreams { what, .. } if what.contains("arena")), "{error}");
+        assert!(matches!(error, RecordingError::NotUpstreams { what: NoPlace::OutsideArena { .. }, .. }), "{error}");
         let mut record = kernel();
         record.modules = vec!["RecordedPTX_42.ptx".into()];
         record.save(&from.path().join("42.json")).unwrap();
@@ -459,10 +455,7 @@ mod tests {
         let far = recorded(&[BASE + (2 << 40)]);
         renamed(far.path(), "9");
         let error = export(far.path(), to.path(), 42, None, Format::Diff).unwrap_err();
-        assert!(
-            matches!(&error, RecordingError::NotUpstreams { what, .. } if what.contains("in one piece")),
-            "{error}"
-        );
+        assert!(matches!(error, RecordingError::NotUpstreams { what: NoPlace::Span(_), .. }), "{error}");
         assert_eq!(KernelRecord::load(&to.path().join("42.json")).unwrap().instances.len(), 2);
         assert!(!to.path().join("9.p.mneme").exists());
         let nothing = recorded(&[]);

@@ -3,6 +3,7 @@
 //! So it is read as a recording of ours is.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -62,7 +63,7 @@ impl File {
         Ok(Self { path: path.into(), map, layout })
     }
 
-    fn damaged(&self, what: impl Into<String>) -> RecordingError {
+    fn damaged(&self, what: impl Display) -> RecordingError {
         RecordingError::damaged(&self.path, what)
     }
 }

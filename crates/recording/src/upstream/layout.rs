@@ -213,7 +213,7 @@ impl Cursor<'_> {
         let tolerance = DataType::from_code(dtype).zip(Threshold::from_code(kind)).zip(Norm::from_code(norm));
         let ((dtype, kind), norm) = tolerance.ok_or("an annotation in it has an unknown code")?;
         let tolerance = Tolerance { dtype, threshold, kind, norm, ignore: false };
-        tolerance.check().map_err(Unreadable::Damaged)?;
+        tolerance.check().map_err(|error| Unreadable::Damaged(error.to_string()))?;
         Ok(Annotation { tag, tolerance })
     }
 }

@@ -6,11 +6,9 @@
 use std::ops::Range;
 use std::path::Path;
 
-use mneme_model::units;
-
 use super::chunks::File;
 use crate::database::KernelRecord;
-use crate::error::RecordingError;
+use crate::error::{NoPlace, RecordingError};
 use crate::manifest::is_manifest;
 
 /// Granularity at which the existing Mneme maps memory, bytes.
@@ -55,10 +53,7 @@ pub fn include(folder: &Path, record: &mut KernelRecord, new: Option<Range<u64>>
         None => (address(&record.arena_address) / PAGE * PAGE, PAGE),
     };
     if size > MOST {
-        let what = format!(
-            "its memory spans {} of addresses, which the existing Mneme maps in one piece; copy its instances into folders of their own (-rid)",
-            units::bytes(size)
-        );
+        let what = NoPlace::Span(size);
         return Err(RecordingError::NotUpstreams { path: folder.join(record.file_name()), what });
     }
     record.arena_address = format!("{start:#018x}");

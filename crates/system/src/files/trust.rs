@@ -28,7 +28,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-use crate::{environment, exit};
+use crate::{FolderError, environment, exit};
 
 /// The environment variable with the folders that are trusted whoever owns them, separated by colons.
 pub const VARIABLE: &str = "MNEME_TRUST";
@@ -127,18 +127,17 @@ pub fn exit_status(error: &io::Error) -> i32 {
 /// Adds folders to those that are trusted, for this process and all that it starts. For the first lines of a program.
 ///
 /// # Errors
-/// A sentence: one of them is no folder.
-pub fn add(folders: &[PathBuf]) -> Result<(), String> {
+/// One of them cannot be used.
+pub fn add(folders: &[PathBuf]) -> Result<(), FolderError> {
     if folders.is_empty() {
         return Ok(());
     }
     let mut all: Vec<PathBuf> = std::env::var_os(VARIABLE).iter().flat_map(std::env::split_paths).collect();
     for folder in folders {
-        let resolved =
-            folder.canonicalize().map_err(|error| format!("--trust '{}' cannot be used: {error}", folder.display()))?;
-        all.push(resolved);
+        let failed = |source| FolderError::Trust { folder: folder.clone(), source };
+        all.push(folder.canonicalize().map_err(failed)?);
     }
-    let all = std::env::join_paths(all).map_err(|error| format!("--trust: {error}"))?;
+    let all = std::env::join_paths(all)?;
     // SAFETY: a program reads its command line before it starts a thread.
     unsafe { std::env::set_var(VARIABLE, all) };
     Ok(())

@@ -181,7 +181,7 @@ impl FileSpace {
         let constraints = constraints.collect::<Result<_, _>>()?;
         let baseline =
             Changes(document.baseline).apply(&recorded).and_then(|baseline| baseline.check().map(|()| baseline));
-        let baseline = baseline.map_err(|what| wrong("baseline".into(), what))?;
+        let baseline = baseline.map_err(|what| wrong("baseline".into(), what.to_string()))?;
         let mut space = Self {
             file: path.into(),
             parts: Vec::new(),
@@ -252,7 +252,7 @@ impl FileSpace {
                 if self.parameters.iter().any(|parameter| parameter.name == name) { "parameters" } else { "derived" };
             Trouble::Mistake(format!("{key}.{name}"), what)
         })?;
-        configuration.check().map_err(Trouble::Rejected)?;
+        configuration.check().map_err(|error| Trouble::Rejected(error.to_string()))?;
         Ok(configuration)
     }
 

@@ -2,14 +2,14 @@
 //!
 //! Such assembly prevents the optimisation of a value, or waits for accesses.
 
-use crate::cpu::operations::text::{FunctionBody, FunctionSignature};
+use crate::cpu::operations::text::{FunctionBody, FunctionSignature, Untranslated};
 
 /// Instructions without an effect on the CPU device, which completes accesses at once.
 const IDLE: [&str; 3] = ["s_nop", "s_waitcnt", "s_sleep"];
 
-/// The function that replaces the assembly, or the name of the unsupported construct.
-pub fn translate(text: &str, constraints: &str, signature: &FunctionSignature) -> Result<FunctionBody, String> {
-    let refused = || format!("inline assembly `{}`", text.trim().replace(['\n', '\t'], " "));
+/// The function that replaces the assembly.
+pub fn translate(text: &str, constraints: &str, signature: &FunctionSignature) -> Result<FunctionBody, Untranslated> {
+    let refused = || Untranslated::Amd(text.trim().replace(['\n', '\t'], " "));
     let instructions = text.split(['\n', ';']).next().unwrap_or_default();
     let has_more = text.lines().any(|line| {
         let code = line.split(';').next().unwrap_or_default().trim();

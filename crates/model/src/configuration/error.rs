@@ -1,0 +1,75 @@
+//! Reasons why a configuration cannot be read or launched.
+
+use std::ops::RangeInclusive;
+
+use serde_json::Value;
+
+use super::{CODEGEN_METHODS, MAX_REGISTERS, MAX_THREADS, MAX_TIMEOUT};
+use crate::launch::Dim3;
+use crate::tolerance::ToleranceError;
+
+/// Why a configuration cannot be read or launched; each message names the field.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ConfigurationError {
+    #[error("a configuration has no field '{0}'")]
+    UnknownField(String),
+    /// The value has another type, or is none of those that there are.
+    #[error("{}", said(field, value, error))]
+    FieldValue { field: String, value: Value, error: String },
+    #[error("the configuration cannot be understood: {0}")]
+    Unreadable(String),
+    #[error("grid {grid} and block {block} must be at least 1 along every axis")]
+    NoThreads { grid: Dim3, block: Dim3 },
+    #[error("a block of {block} has {} threads; the limit is {MAX_THREADS}", block.count())]
+    LargeBlock { block: Dim3 },
+    #[error("max_threads is {0}; the limit is {MAX_THREADS}")]
+    LargeBounds(u32),
+    #[error("codegen_method is '{}'; there are {}", .0, CODEGEN_METHODS.join(", "))]
+    CodegenMethod(String),
+    #[error("{field} is {value}; it goes from {} to {}", range.start(), range.end())]
+    Range { field: &'static str, value: u32, range: RangeInclusive<u32> },
+    #[error("'{}' in ptxas_options is no option of ptxas's", .0.escape_debug())]
+    PtxasOption(String),
+    #[error("maxnreg is {0}; a thread has at most {MAX_REGISTERS} registers")]
+    Registers(u32),
+    #[error("'{}' in llvm_options is no option of LLVM's: they start with '-'", .0.escape_debug())]
+    LlvmOption(String),
+    #[error("timeout_s is {0}; it must be above 0 and at most {MAX_TIMEOUT:e} seconds")]
+    Timeout(f64),
+    #[error("original runs the application's own code, which {field} cannot change; leave one of them out")]
+    Original { field: String },
+    #[error(transparent)]
+    Tolerance(#[from] ToleranceError),
+}
+
+/// Says which value a field cannot have, and which it can have.
+fn said(name: &str, value: &Value, error: &str) -> String {
+    /// Characters of a value that are shown.
+    const SHOWN: usize = 60;
+    let mut shown = value.to_string();
+    if let Some((end, _)) = shown.char_indices().nth(SHOWN) {
+        shown.truncate(end);
+        shown.push('…');
+    }
+    match error.rsplit_once(", expected ") {
+        Some((found, expected)) => {
+            // The value at fault is a part of the one that is shown.
+            let part = value.is_object() || value.is_array();
+            let found = if part { format!(": {found}") } else { String::new() };
+            format!("{name} cannot be {shown}{found}; it has to be {}", accepted(expected))
+        }
+        None => format!("{name} cannot be {shown}: {error}"),
+    }
+}
+
+/// A type in words.
+fn accepted(expected: &str) -> String {
+    match expected {
+        "u8" | "u32" | "u64" => "a whole number of at least 0".into(),
+        "f64" => "a number".into(),
+        "a boolean" => "true or false".into(),
+        "a sequence" => "a list".into(),
+        // Names of values, and what a type of ours says of itself.
+        other => other.replace('`', "'"),
+    }
+}
