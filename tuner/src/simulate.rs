@@ -11,7 +11,7 @@ use mneme_model::result::{ReplayResult, ReplayStatus};
 use mneme_system::files::trust;
 use serde::Deserialize;
 
-use crate::space::{ResultsTable, SearchSpace};
+use crate::space::{ResultsTable, SearchSpace, Unmeasured};
 
 /// Why recorded results cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -76,7 +76,7 @@ impl Simulation {
             verified: true,
             ..ReplayResult::default()
         };
-        let failed = |error: &String| ReplayResult {
+        let failed = |Unmeasured(error): &Unmeasured| ReplayResult {
             failed: true,
             status: ReplayStatus::InvalidConfig,
             error: error.clone(),

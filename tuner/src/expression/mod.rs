@@ -226,10 +226,10 @@ mod tests {
         values
     }
 
-    fn of(text: &str) -> Result<Value, String> {
+    fn of(text: &str) -> Result<Value, ExpressionError> {
         let (language, mut values) = (ExpressionEngine::default(), values());
-        let expression = language.read(text, &values).map_err(|error| error.to_string())?;
-        language.evaluate(&expression, &mut values).map_err(|error| error.to_string())
+        let expression = language.read(text, &values)?;
+        language.evaluate(&expression, &mut values)
     }
 
     #[test]
@@ -279,7 +279,7 @@ mod tests {
             ("sqrt(-1)", "not a number"),
             ("ceil(1e300)", "too large"),
         ] {
-            let error = of(text).unwrap_err();
+            let error = of(text).unwrap_err().to_string();
             assert!(error.contains(expected), "{text}: {error}");
         }
     }

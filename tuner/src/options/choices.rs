@@ -3,6 +3,7 @@
 use std::fmt;
 
 use clap::ValueEnum;
+use mneme_system::arguments::ValueError;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 /// The timers that `mneme-replay` knows.
@@ -143,13 +144,13 @@ impl Range {
 
 /// Parses `LOW:HIGH` or `LOW:HIGH:STEP`.
 impl std::str::FromStr for Range {
-    type Err = String;
+    type Err = ValueError;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, ValueError> {
         let numbers: Vec<u32> = text
             .split(':')
             .map(|part| part.parse().map_err(|_| format!("'{part}' is not a whole number")))
-            .collect::<Result<_, _>>()?;
+            .collect::<Result<_, String>>()?;
         let range = match numbers[..] {
             [low, high] => Self { low, high, step: 1 },
             [low, high, step] => Self { low, high, step },
@@ -184,7 +185,7 @@ impl<'de> Deserialize<'de> for Range {
 }
 
 /// Checks the syntax of `--device`, as in `mneme-replay`.
-pub fn device(text: &str) -> Result<String, String> {
+pub fn device(text: &str) -> Result<String, ValueError> {
     let is_device = |name: &str| {
         const KINDS: [&str; 3] = ["cpu", "cuda", "hip"];
         let number = match name.split_once(':') {
@@ -197,20 +198,13 @@ pub fn device(text: &str) -> Result<String, String> {
     if text.split(',').all(is_device) && (of_cpu == 0 || of_cpu == text.split(',').count()) {
         Ok(text.into())
     } else {
-        Err(format!("use cpu, cuda, hip or the numbers of GPUs, such as 0,1{}", mneme_model::device::kind_hint(text)))
+        Err(format!("use cpu, cuda, hip or the numbers of GPUs, such as 0,1{}", mneme_model::device::kind_hint(text))
+            .into())
     }
 }
 
-/// Parses a tolerance for errors.
-pub fn tolerance(text: &str) -> Result<f64, String> {
-    text.parse()
-        .ok()
-        .filter(|value: &f64| value.is_finite() && *value >= 0.0)
-        .ok_or_else(|| "use a number of at least 0".into())
-}
-
 /// Checks a type for `--dtype`, as in `mneme-replay`.
-pub fn float_type(text: &str) -> Result<String, String> {
+pub fn float_type(text: &str) -> Result<String, ValueError> {
     if ["f16", "f32", "f64"].contains(&text) { Ok(text.into()) } else { Err("use f16, f32 or f64".into()) }
 }
 

@@ -13,6 +13,7 @@ mod settle;
 use std::path::PathBuf;
 
 use clap::Parser;
+use mneme_system::arguments::non_negative;
 use serde::{Deserialize, Serialize};
 
 pub use self::choices::{BaselineCode, FoldedArguments, MaxThreadsPolicy, Pruner, Range, RunsKind, Switch};
@@ -247,11 +248,11 @@ pub struct Options {
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "merge::text")]
     pub device: Option<String>,
     /// Relative tolerance for float and double values
-    #[arg(long, value_name = "R", value_parser = choices::tolerance, help_heading = EVALUATION)]
+    #[arg(long, value_name = "R", value_parser = non_negative, help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rtol: Option<f64>,
     /// Absolute tolerance for float and double values
-    #[arg(long, value_name = "A", value_parser = choices::tolerance, help_heading = EVALUATION)]
+    #[arg(long, value_name = "A", value_parser = non_negative, help_heading = EVALUATION)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub atol: Option<f64>,
     /// Type of all memory, for --rtol and --atol: f16, f32 or f64 [default: by the kernel's parameter types]

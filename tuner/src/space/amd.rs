@@ -20,20 +20,31 @@ pub struct ForAmd {
     processor: Processor,
 }
 
+/// A limit of a processor that a configuration exceeds.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum BeyondLimit {
+    #[error("the block has {threads} threads, but {name} allows at most {MOST_THREADS}")]
+    Threads { threads: u64, name: String },
+    #[error("{} of shared memory, but {name} has {most}", if *blocks == 1 { format!("a block needs {needed} bytes") } else { format!("{blocks} blocks need {needed} bytes") })]
+    Shared { blocks: u32, needed: u64, name: String, most: u32 },
+    #[error("{blocks} blocks of {threads} threads are {waves} waves, but {name} holds {most}")]
+    Waves { blocks: u32, threads: u64, waves: u64, name: String, most: u64 },
+}
+
 impl ForAmd {
     pub fn new(inner: Box<dyn SearchSpace>, processor: Processor) -> Self {
         Self { inner, processor }
     }
 
-    fn check(&self, configuration: &Configuration) -> Result<(), String> {
-        let name = &self.processor.name;
+    fn check(&self, configuration: &Configuration) -> Result<(), BeyondLimit> {
+        let name = || self.processor.name.clone();
         let (threads, shared) = (configuration.block.count(), configuration.shared_mem);
         if threads > MOST_THREADS {
-            return Err(format!("the block has {threads} threads, but {name} allows at most {MOST_THREADS}"));
+            return Err(BeyondLimit::Threads { threads, name: name() });
         }
         let most = shared_of_block(&self.processor);
         if shared > most {
-            return Err(format!("a block needs {shared} bytes of shared memory, but {name} has {most}"));
+            return Err(BeyondLimit::Shared { blocks: 1, needed: shared.into(), name: name(), most });
         }
         if configuration.set_launch_bounds {
             self.check_occupancy(configuration)?;
@@ -43,21 +54,19 @@ impl ForAmd {
 
     /// Checks that a compute unit (or a pair, if blocks may use both) has room for the blocks that launch bounds
     /// promise. The compiler treats a larger promise like the largest possible one.
-    fn check_occupancy(&self, configuration: &Configuration) -> Result<(), String> {
+    fn check_occupancy(&self, configuration: &Configuration) -> Result<(), BeyondLimit> {
         let Configuration { min_blocks_per_sm: blocks, shared_mem: shared, block, .. } = configuration;
         let unit = Hardware::of(&self.processor, LARGEST_WAVE, false);
-        let (threads, name) = (configuration.max_threads.map_or(block.count(), u64::from), &self.processor.name);
+        let (threads, name) =
+            (configuration.max_threads.map_or(block.count(), u64::from), || self.processor.name.clone());
         let waves = threads.div_ceil(LARGEST_WAVE.into()) * u64::from(*blocks);
         let most = u64::from(unit.most_waves * unit.simds);
         if *blocks > 1 && waves > most {
-            return Err(format!("{blocks} blocks of {threads} threads are {waves} waves, but {name} holds {most}"));
+            return Err(BeyondLimit::Waves { blocks: *blocks, threads, waves, name: name(), most });
         }
         let needed = u64::from(*shared) * u64::from(*blocks);
         if *blocks > 1 && needed > unit.shared.into() {
-            return Err(format!(
-                "{blocks} blocks need {needed} bytes of shared memory, but {name} has {}",
-                unit.shared
-            ));
+            return Err(BeyondLimit::Shared { blocks: *blocks, needed, name: name(), most: unit.shared });
         }
         Ok(())
     }
@@ -78,7 +87,7 @@ impl SearchSpace for ForAmd {
 
     fn ground(&self, point: &Point) -> Result<Configuration, Rejection> {
         let configuration = self.inner.ground(point)?;
-        self.check(&configuration).map_err(Rejection)?;
+        self.check(&configuration).map_err(|error| Rejection(error.to_string()))?;
         Ok(configuration)
     }
 
@@ -115,14 +124,14 @@ mod tests {
     use crate::space::{PresetOptions, PresetSpace, Recorded};
     use mneme_model::launch::Dim3;
 
-    fn reason(name: &str, change: impl FnOnce(&mut Configuration)) -> String {
+    fn limit(name: &str, change: impl FnOnce(&mut Configuration)) -> Option<BeyondLimit> {
         let (grid, block) = (Dim3::new(100, 1, 1), Dim3::new(256, 1, 1));
         let processor = Processor::parse(name).unwrap();
         let recorded = Recorded { grid, block, shared_mem: 0, compiled: None, processor: Some(processor.clone()) };
         let mut configuration = recorded.configuration();
         let space = ForAmd::new(Box::new(PresetSpace::new(&PresetOptions::default(), recorded)), processor);
         change(&mut configuration);
-        space.check(&configuration).err().unwrap_or_default()
+        space.check(&configuration).err()
     }
 
     fn bounded(blocks: u32, threads: u32, shared: u32) -> impl FnOnce(&mut Configuration) {
@@ -134,23 +143,23 @@ mod tests {
 
     #[test]
     fn shared_memory_and_threads_have_an_end() {
-        assert_eq!(reason("gfx90a", |it| it.shared_mem = 64 << 10), "");
-        assert_eq!(
-            reason("gfx90a:xnack-", |it| it.shared_mem = (64 << 10) + 1),
-            "a block needs 65537 bytes of shared memory, but gfx90a has 65536"
-        );
-        assert_eq!(reason("gfx950", |it| it.shared_mem = 160 << 10), "");
-        assert!(reason("gfx1030", |it| it.shared_mem = 128 << 10).contains("gfx1030 has 65536"));
-        assert!(reason("gfx90a", |it| it.block.y = 8).contains("the block has 2048 threads"));
+        assert_eq!(limit("gfx90a", |it| it.shared_mem = 64 << 10), None);
+        let shared = |name: &str, needed| BeyondLimit::Shared { blocks: 1, needed, name: name.into(), most: 65536 };
+        assert_eq!(limit("gfx90a:xnack-", |it| it.shared_mem = (64 << 10) + 1), Some(shared("gfx90a", 65537)));
+        assert_eq!(limit("gfx950", |it| it.shared_mem = 160 << 10), None);
+        assert_eq!(limit("gfx1030", |it| it.shared_mem = 128 << 10), Some(shared("gfx1030", 128 << 10)));
+        assert!(matches!(limit("gfx90a", |it| it.block.y = 8), Some(BeyondLimit::Threads { threads: 2048, .. })));
     }
 
     #[test]
     fn launch_bounds_promise_no_more_than_there_is_room_for() {
-        assert_eq!(reason("gfx90a", bounded(8, 256, 0)), "");
-        assert_eq!(reason("gfx90a", bounded(3, 1024, 0)), "3 blocks of 1024 threads are 48 waves, but gfx90a holds 32");
-        assert_eq!(reason("gfx906", bounded(2, 1024, 32 << 10)), "");
-        assert!(reason("gfx906", bounded(3, 256, 32 << 10)).contains("3 blocks need 98304 bytes"));
-        assert_eq!(reason("gfx1030", bounded(3, 256, 32 << 10)), "", "a pair of compute units");
-        assert_eq!(reason("gfx90a", bounded(1, 1024, 64 << 10)), "");
+        assert_eq!(limit("gfx90a", bounded(8, 256, 0)), None);
+        let waves = limit("gfx90a", bounded(3, 1024, 0));
+        assert!(matches!(waves, Some(BeyondLimit::Waves { blocks: 3, waves: 48, most: 32, .. })));
+        assert_eq!(limit("gfx906", bounded(2, 1024, 32 << 10)), None);
+        let shared = limit("gfx906", bounded(3, 256, 32 << 10));
+        assert!(matches!(shared, Some(BeyondLimit::Shared { blocks: 3, needed: 98304, .. })));
+        assert_eq!(limit("gfx1030", bounded(3, 256, 32 << 10)), None, "a pair of compute units");
+        assert_eq!(limit("gfx90a", bounded(1, 1024, 64 << 10)), None);
     }
 }

@@ -22,12 +22,12 @@ pub mod walk;
 pub use amd::ForAmd;
 pub use constraints::Constraints;
 pub use feasible::Feasible;
-pub use file::{FileError, FileSpace, Surroundings};
+pub use file::{FileError, FileSpace, SpaceFault, Surroundings};
 pub use folding::Folding;
 pub use idle::idle_parameters;
 pub use parameter::{Domain, Parameter, PassChoice, Point};
 pub use preset::{BlockAxes, LaunchSafety, MaxThreads, Preset, PresetOptions, PresetSpace};
-pub use table::{ResultsTable, TableSpace};
+pub use table::{ResultsTable, TableSpace, Unmeasured};
 
 use mneme_model::architecture::Processor;
 use mneme_model::compile_options::CompileOptions;

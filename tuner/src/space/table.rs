@@ -13,8 +13,7 @@ use super::{Constraints, Parameter, Point, Rejection, SearchSpace, plain};
 pub struct ResultsTable {
     pub name: String,
     pub space: TableSpace,
-    /// Milliseconds by point, or the reason why there are none.
-    pub results: Vec<(Point, Result<f64, String>)>,
+    pub results: Vec<(Point, TableResult)>,
 }
 
 /// The parameters of a file. Valid points are those in its list `valid`, otherwise those with results.
@@ -31,7 +30,39 @@ struct Content {
     name: String,
     parameters: Vec<(String, Vec<Value>)>,
     valid: Option<Vec<Point>>,
-    results: Vec<(Point, Result<f64, String>)>,
+    results: Vec<(Point, TableResult)>,
+}
+
+/// Milliseconds.
+pub type TableResult = Result<f64, Unmeasured>;
+
+/// Why a point has no time, in the file's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unmeasured(pub String);
+
+/// Why a file is no table.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum TableError {
+    #[error("it is not JSON: {0}")]
+    NoJson(String),
+    #[error("it has neither 'keys' nor 'tune_params_keys' nor 'results'; name a Kernel Tuner cache or a T4 file")]
+    NoKeys,
+    #[error("it has no list of values for each parameter")]
+    NoValues,
+    #[error("its objective is {0}, but only times, of which the shortest is best, can be searched here")]
+    Objective(String),
+    #[error("it has a time of {0:e} ms, which is below 1 ns or above 10^19 ns")]
+    Time(f64),
+    #[error("'{0}' is not a configuration of its parameters")]
+    Key(String),
+    #[error("results[{0}] has no 'configuration'")]
+    NoConfiguration(usize),
+    #[error(
+        "it has restrictions in Python; to replace them with a list of valid points, run 'benches/samplers --valid FILE'"
+    )]
+    Restrictions,
+    #[error("a point in its list 'valid' does not have {0} values")]
+    ValidPoint(usize),
 }
 
 impl ResultsTable {
@@ -39,10 +70,10 @@ impl ResultsTable {
     ///
     /// # Errors The file cannot be read, or has an unknown format.
     pub fn load(path: &Path) -> Result<Self, FileError> {
-        let wrong = |what: String| FileError::new(path, "", what);
+        let wrong = |what: TableError| FileError::new(path, "", what);
         let text = std::fs::read_to_string(path).map_err(|error| FileError::unread(path, &error))?;
         let document: Value =
-            serde_json::from_str(&without_nan(&text)).map_err(|error| wrong(format!("it is not JSON: {error}")))?;
+            serde_json::from_str(&without_nan(&text)).map_err(|error| wrong(TableError::NoJson(error.to_string())))?;
         let content = if document["results"].is_array() { t4(&document) } else { cache(&document) }.map_err(wrong)?;
         let Content { parameters, valid, results, .. } = content;
         let name = if content.name.is_empty() {
@@ -81,16 +112,9 @@ const UNITS: [(&str, f64); 9] = [
     ("nanoseconds", 1e-6),
 ];
 
-fn no_time(objective: &str) -> String {
-    format!("its objective is {objective}, but only times, of which the shortest is best, can be searched here")
-}
-
 /// Times are stored in whole nanoseconds.
-fn check_time(milliseconds: f64) -> Result<(), String> {
-    if (1e-6..1e13).contains(&milliseconds) {
-        return Ok(());
-    }
-    Err(format!("it has a time of {milliseconds:e} ms, which is below 1 ns or above 10^19 ns"))
+fn check_time(milliseconds: f64) -> Result<(), TableError> {
+    if (1e-6..1e13).contains(&milliseconds) { Ok(()) } else { Err(TableError::Time(milliseconds)) }
 }
 
 /// Replaces the numbers NaN and Infinity, which Python's json module writes, with `null`.
@@ -121,15 +145,13 @@ fn is_written(value: &Value, part: &str) -> bool {
 }
 
 /// Reads a Kernel Tuner cache, or a similar file with times by key.
-fn cache(document: &Value) -> Result<Content, String> {
+fn cache(document: &Value) -> Result<Content, TableError> {
     let either = |one: &str, other: &str| document.get(one).or(document.get(other)).cloned().unwrap_or_default();
     let keys = either("keys", "tune_params_keys");
     let names: Vec<String> =
         keys.as_array().into_iter().flatten().filter_map(|name| Some(name.as_str()?.to_owned())).collect();
     if names.is_empty() {
-        return Err(
-            "it has neither 'keys' nor 'tune_params_keys' nor 'results'; name a Kernel Tuner cache or a T4 file".into(),
-        );
+        return Err(TableError::NoKeys);
     }
     let lists = either("values", "tune_params");
     let values = names.iter().enumerate().map(|(place, name)| match &lists {
@@ -137,10 +159,10 @@ fn cache(document: &Value) -> Result<Content, String> {
         lists => lists.get(name),
     });
     let values: Option<Vec<Vec<Value>>> = values.map(|values| values?.as_array().cloned()).collect();
-    let values = values.ok_or("it has no list of values for each parameter")?;
+    let values = values.ok_or(TableError::NoValues)?;
     let objective = document["objective"].as_str().unwrap_or(TIME);
     if objective != TIME || document["objective_higher_is_better"] == true {
-        return Err(no_time(objective));
+        return Err(TableError::Objective(objective.into()));
     }
     let key = |text: &str, names: &[String], values: &[Vec<Value>]| -> Option<Point> {
         let parts: Vec<&str> = text.split(',').collect();
@@ -160,18 +182,16 @@ fn cache(document: &Value) -> Result<Content, String> {
     };
     for (text, entry) in ["times", "cache", "errors"].iter().filter_map(|field| document[*field].as_object()).flatten()
     {
-        let point = of_entry(entry)
-            .or_else(|| key(text, &names, &values))
-            .ok_or_else(|| format!("'{text}' is not a configuration of its parameters"))?;
+        let point =
+            of_entry(entry).or_else(|| key(text, &names, &values)).ok_or_else(|| TableError::Key(text.clone()))?;
         let measured = if entry.is_object() { &entry[objective] } else { entry };
         // Kernel Tuner writes 1e20 for a missing time.
         let outcome = measured.as_f64().filter(|time| *time > 0.0 && *time < 1e20);
-        let outcome = outcome.ok_or_else(|| measured.as_str().unwrap_or("it failed").to_owned());
+        let outcome = outcome.ok_or_else(|| Unmeasured(measured.as_str().unwrap_or("it failed").to_owned()));
         if let Ok(time) = outcome {
             check_time(time)?;
         }
-        if outcome.is_err() && results.get(text).is_some_and(|(_, known): &(Point, Result<f64, String>)| known.is_ok())
-        {
+        if outcome.is_err() && results.get(text).is_some_and(|(_, known): &(Point, TableResult)| known.is_ok()) {
             continue;
         }
         results.insert(text.clone(), (point, outcome));
@@ -179,9 +199,7 @@ fn cache(document: &Value) -> Result<Content, String> {
     let valid = match (document["valid"].as_array(), document["restrictions"].as_array()) {
         (Some(points), _) => Some(valid_points(&names, points)?),
         (None, Some(restrictions)) if !restrictions.is_empty() => {
-            return Err("it has restrictions in Python; to replace them with a list of valid \
-                        points, run 'benches/samplers --valid FILE'"
-                .into());
+            return Err(TableError::Restrictions);
         }
         _ => None,
     };
@@ -195,22 +213,21 @@ fn cache(document: &Value) -> Result<Content, String> {
 }
 
 /// Reads points that are lists of values, in the order of the parameters.
-fn valid_points(names: &[String], points: &[Value]) -> Result<Vec<Point>, String> {
+fn valid_points(names: &[String], points: &[Value]) -> Result<Vec<Point>, TableError> {
     let point = |point: &Value| -> Option<Point> {
         let values = point.as_array().filter(|values| values.len() == names.len())?;
         Some(names.iter().cloned().zip(values.iter().cloned()).collect())
     };
     let found: Option<Vec<Point>> = points.iter().map(point).collect();
-    found.ok_or_else(|| format!("a point in its list 'valid' does not have {} values", names.len()))
+    found.ok_or(TableError::ValidPoint(names.len()))
 }
 
 /// Reads the T4 format: a list of results with their configurations.
-fn t4(document: &Value) -> Result<Content, String> {
+fn t4(document: &Value) -> Result<Content, TableError> {
     let mut parameters: Vec<(String, Vec<Value>)> = Vec::new();
     let mut results = Vec::new();
     for (number, result) in document["results"].as_array().into_iter().flatten().enumerate() {
-        let configuration =
-            result["configuration"].as_object().ok_or_else(|| format!("results[{number}] has no 'configuration'"))?;
+        let configuration = result["configuration"].as_object().ok_or(TableError::NoConfiguration(number))?;
         for (name, value) in configuration {
             match parameters.iter_mut().find(|(known, _)| known == name) {
                 Some((_, values)) if values.contains(value) => {}
@@ -228,20 +245,22 @@ fn t4(document: &Value) -> Result<Content, String> {
         };
         let milliseconds = match (measurement, milliseconds) {
             (Some(_), None) => {
-                return Err(no_time(&format!("{objective}{}", unit.map_or(String::new(), |it| format!(" in {it}")))));
+                let unit = unit.map_or(String::new(), |it| format!(" in {it}"));
+                return Err(TableError::Objective(format!("{objective}{unit}")));
             }
             (_, milliseconds) => milliseconds.unwrap_or(1.0),
         };
         let time = measurement.and_then(|entry| entry["value"].as_f64()).map(|value| value * milliseconds);
         let invalidity = result["invalidity"].as_str().unwrap_or("correct");
-        let outcome = time.filter(|time| invalidity == "correct" && *time > 0.0).ok_or_else(|| invalidity.to_owned());
+        let outcome =
+            time.filter(|time| invalidity == "correct" && *time > 0.0).ok_or_else(|| Unmeasured(invalidity.to_owned()));
         if let Ok(time) = outcome {
             check_time(time)?;
         }
         results.push((configuration.iter().map(|(name, value)| (name.clone(), value.clone())).collect(), outcome));
     }
     // A parameter that does not apply to a configuration gets the value `null`.
-    let results: Vec<(Point, Result<f64, String>)> = results;
+    let results: Vec<(Point, TableResult)> = results;
     let results = results.into_iter().map(|(mut point, outcome)| {
         for (name, values) in &mut parameters {
             if !point.contains_key(name) {
@@ -333,12 +352,20 @@ impl Constraints for Listed<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::space::SpaceFault;
 
     fn load(content: &Value) -> Result<ResultsTable, FileError> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("kernel.json");
         std::fs::write(&path, content.to_string()).unwrap();
         ResultsTable::load(&path)
+    }
+
+    fn fault<T>(found: Result<T, FileError>) -> TableError {
+        match *found.err().unwrap().what {
+            SpaceFault::Table(error) => error,
+            other => panic!("{other}"),
+        }
     }
 
     fn point(x: i64, y: i64) -> Point {
@@ -413,27 +440,27 @@ mod tests {
         assert_eq!(table.results[0].1, Ok(0.5));
         // A configuration without a parameter differs from those with any value of it.
         assert_eq!(super::super::Feasible::of(&table.space).unwrap().size(), Some(2));
-        assert!(t4("GFLOP/s", "GFLOP/s", 2.0).err().unwrap().to_string().contains("its objective is GFLOP/s"));
-        assert!(t4("time", "ms", 1e-8).err().unwrap().to_string().contains("below 1 ns"));
+        assert!(matches!(fault(t4("GFLOP/s", "GFLOP/s", 2.0)), TableError::Objective(_)));
+        assert!(matches!(fault(t4("time", "ms", 1e-8)), TableError::Time(_)));
         let cache = |more: Value| {
             let mut content = json!({"keys": ["x"], "values": [[1]], "cache": {"1": {"GFLOP/s": 2.0, "time": 1.0}}});
             content.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
             load(&content).map(|_| ())
         };
         assert_eq!(cache(json!({"objective": "time"})), Ok(()));
-        assert!(cache(json!({"objective": "GFLOP/s"})).unwrap_err().to_string().contains("only times"));
+        assert!(matches!(fault(cache(json!({"objective": "GFLOP/s"}))), TableError::Objective(_)));
         assert!(cache(json!({"objective_higher_is_better": true})).is_err());
     }
 
     #[test]
     fn other_files_are_refused() {
-        assert!(load(&json!({"a": 1})).err().unwrap().to_string().contains("Kernel Tuner cache"));
+        assert_eq!(fault(load(&json!({"a": 1}))), TableError::NoKeys);
         let with = |field: &str, value: Value| {
             let mut content = json!({"keys": ["x"], "values": [[1]], "times": {"1": 1.0}});
             content[field] = value;
             load(&content).map(|_| ())
         };
-        assert!(with("restrictions", json!(["x > 0"])).unwrap_err().to_string().contains("--valid"));
+        assert_eq!(fault(with("restrictions", json!(["x > 0"]))), TableError::Restrictions);
         assert!(with("restrictions", json!([])).is_ok());
         assert!(with("valid", json!([[1, 2]])).is_err());
     }

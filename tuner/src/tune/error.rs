@@ -15,7 +15,7 @@ use crate::results::ResultsError;
 use crate::sampler::SettingsError;
 use crate::session::SessionError;
 use crate::simulate::SimulationError;
-use crate::space::FileError;
+use crate::space::{FileError, SpaceFault};
 
 /// Why tuning failed.
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +59,7 @@ impl TuneError {
         match self {
             Self::Document(error) | Self::Merge(MergeError::Document(error)) => error.exit_status(),
             Self::Simulation(SimulationError::Read { source, .. }) => trust::exit_status(source),
-            Self::Space(error) if error.is_unread => exit::NO_INPUT,
+            Self::Space(error) if matches!(*error.what, SpaceFault::Unread(_)) => exit::NO_INPUT,
             Self::NoSession(_) | Self::Start { .. } => exit::NO_INPUT,
             Self::Learn(error) => error.exit_status(),
             Self::Usage(_)

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Fields, FileError, FileSpace, fields, meaning};
+use super::{Fields, FileError, FileSpace, SpaceFault, fields, meaning};
 use crate::expression::{self, Expression, Values};
 use crate::space::{Constraints, Point};
 
@@ -54,12 +54,10 @@ impl FileSpace {
             if let Some(condition) = &self.conditions[place] {
                 self.depend(condition, 0, &mut found);
                 if let Some(later) = found.parameters.iter().find(|parameter| **parameter >= place) {
-                    let (name, later) = (&self.parameters[place].name, &self.parameters[*later].name);
-                    let what = format!(
-                        "'{}' uses {later}, which has no value yet; write the parameter {later} before {name}",
-                        condition.text()
-                    );
-                    return Err(FileError::new(&self.file, format!("parameters.{name}.when"), what));
+                    let [name, later] = [place, *later].map(|place| self.parameters[place].name.clone());
+                    let key = format!("parameters.{name}.when");
+                    let what = SpaceFault::Later { expression: condition.text().into(), later, name };
+                    return Err(FileError::new(&self.file, key, what));
                 }
             }
             self.deciding.push(found.parameters.into_iter().collect());

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-use super::FileError;
+use super::{FileError, SpaceFault};
 
 /// A mapping in the order of the file.
 #[derive(Debug, Default)]
@@ -64,18 +64,17 @@ impl Document {
     pub fn read(path: &Path) -> Result<Self, FileError> {
         let text = std::fs::read_to_string(path).map_err(|error| FileError::unread(path, &error))?;
         Self::parse(&text, path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("toml")))
-            .map_err(|what| FileError { line: line_unsaid(&text, &what), ..FileError::new(path, "", what) })
+            .map_err(|what| FileError { line: line_unsaid(&text, &what.to_string()), ..FileError::new(path, "", what) })
     }
 
-    pub fn parse(text: &str, toml: bool) -> Result<Self, String> {
+    pub fn parse(text: &str, toml: bool) -> Result<Self, SpaceFault> {
         let document: Self = if toml {
-            toml::from_str(text)
-                .map_err(|error| format!("it is not a space file: {}", error.to_string().trim().replace('\n', " ")))?
+            toml::from_str(text).map_err(|error| SpaceFault::Syntax(error.to_string().trim().replace('\n', " ")))?
         } else {
-            yaml_serde::from_str(text).map_err(|error| format!("it is not a space file: {error}"))?
+            yaml_serde::from_str(text).map_err(|error| SpaceFault::Syntax(error.to_string()))?
         };
         if document.parameters.0.is_empty() {
-            return Err("it has no parameters; give at least one below 'parameters'".into());
+            return Err(SpaceFault::NoParameters);
         }
         Ok(document)
     }
@@ -113,7 +112,7 @@ mod tests {
     #[test]
     fn unknown_keys_are_named_with_their_lines() {
         for text in ["parameter:\n  width: 1\n", "parameters:\n  width: [1]\nconfiguration: 1\n"] {
-            let error = Document::parse(text, false).map(drop).unwrap_err();
+            let error = Document::parse(text, false).map(drop).unwrap_err().to_string();
             let line = line_unsaid(text, &error);
             assert!(error.contains("unknown field") && (line.is_some() || error.contains(" line 3")), "{error}");
         }

@@ -3,15 +3,17 @@
 use serde_json::{Map, Value};
 
 use super::super::{Domain, PassChoice, passes};
+use super::SpaceFault;
+use crate::expression::ExpressionError;
 
 /// Default for the longest sequence of passes.
 const LONGEST: usize = 64;
 
 /// Limit on bounds of whole numbers; up to here, floats represent all of them exactly.
-const LARGEST: i64 = 1 << 53;
+pub const LARGEST: i64 = 1 << 53;
 
 /// Evaluates a bound that is an expression.
-pub type Resolve<'a> = dyn Fn(&str) -> Result<Value, String> + 'a;
+pub type Resolve<'a> = dyn Fn(&str) -> Result<Value, ExpressionError> + 'a;
 
 /// Keys of parameters of all types.
 const KEYS: [&str; 2] = ["type", "when"];
@@ -29,17 +31,12 @@ fn keys(kind: &str) -> Option<&'static [&'static str]> {
 
 /// The domain and the condition in a parameter's entry.
 ///
-/// # Errors The key in the entry ("" for the entry itself), and a sentence with the problem and the remedy.
-pub fn read(entry: &Value, resolve: &Resolve) -> Result<(Domain, Option<String>), (String, String)> {
+/// # Errors The key in the entry ("" for the entry itself), and the problem.
+pub fn read(entry: &Value, resolve: &Resolve) -> Result<(Domain, Option<String>), Wrong> {
     let fields = match entry {
         Value::Array(values) => return Ok((categorical(values).map_err(|what| (String::new(), what))?, None)),
         Value::Object(fields) => fields,
-        _ => {
-            return Err((
-                String::new(),
-                format!("{entry} is not a domain; write a list of values, or a mapping with a 'type'"),
-            ));
-        }
+        _ => return Err((String::new(), SpaceFault::NoDomain(entry.clone()))),
     };
     let kind = fields.get("type").and_then(Value::as_str).unwrap_or_default();
     // Checked before missing keys, which may be misspelt ones.
@@ -47,7 +44,7 @@ pub fn read(entry: &Value, resolve: &Resolve) -> Result<(Domain, Option<String>)
         && let Some(name) = fields.keys().find(|name| !KEYS.contains(&name.as_str()) && !known.contains(&name.as_str()))
     {
         let known = [&KEYS, known].concat().join(", ");
-        return Err((name.clone(), format!("this key is unknown; a parameter of type {kind} has {known}")));
+        return Err((name.clone(), SpaceFault::UnknownKey { kind: kind.into(), known }));
     }
     let reader = Reader { fields, resolve };
     let domain = match kind {
@@ -61,13 +58,8 @@ pub fn read(entry: &Value, resolve: &Resolve) -> Result<(Domain, Option<String>)
             Domain::Permutation(values.clone())
         }
         "pipeline" => reader.pipeline()?,
-        _ => {
-            let what = "write one of int, real, categorical, bool, permutation, pipeline".to_owned();
-            return Err((
-                "type".into(),
-                if kind.is_empty() { format!("it is missing; {what}") } else { format!("'{kind}' is unknown; {what}") },
-            ));
-        }
+        "" => return Err(("type".into(), SpaceFault::NoType)),
+        _ => return Err(("type".into(), SpaceFault::UnknownType(kind.into()))),
     };
     let when = match fields.get("when") {
         None => None,
@@ -77,17 +69,17 @@ pub fn read(entry: &Value, resolve: &Resolve) -> Result<(Domain, Option<String>)
     Ok((domain, when))
 }
 
-fn distinct(values: &[Value]) -> Result<(), String> {
+fn distinct(values: &[Value]) -> Result<(), SpaceFault> {
     if values.is_empty() {
-        return Err("the list is empty; name at least one value".into());
+        return Err(SpaceFault::EmptyList);
     }
     match values.iter().enumerate().find(|(place, value)| values[..*place].contains(value)) {
-        Some((_, value)) => Err(format!("{value} occurs twice; drop one")),
+        Some((_, value)) => Err(SpaceFault::Twice(value.clone())),
         None => Ok(()),
     }
 }
 
-fn categorical(values: &[Value]) -> Result<Domain, String> {
+fn categorical(values: &[Value]) -> Result<Domain, SpaceFault> {
     distinct(values).map(|()| Domain::Categorical(values.to_vec()))
 }
 
@@ -96,27 +88,24 @@ struct Reader<'a> {
     resolve: &'a Resolve<'a>,
 }
 
-type Wrong = (String, String);
+type Wrong = (String, SpaceFault);
 
 impl Reader<'_> {
     fn integer(&self) -> Result<Domain, Wrong> {
         let (low, high) = (self.whole("low")?, self.whole("high")?);
         for (key, bound) in [("low", low), ("high", high)] {
             if bound.unsigned_abs() > LARGEST as u64 {
-                return Err((
-                    key.into(),
-                    format!("{bound} is beyond 2^53, {LARGEST}, up to which numbers are exact; choose a nearer bound"),
-                ));
+                return Err((key.into(), SpaceFault::Inexact(bound)));
             }
         }
         let step = if self.has("step") { self.whole("step")? } else { 1 };
         let log = self.flag("log")?;
         self.ordered(low as f64, high as f64)?;
         if step < 1 {
-            return Err(("step".into(), format!("it is {step}; it must be at least 1")));
+            return Err(("step".into(), SpaceFault::Step { value: step as f64, bound: "at least 1" }));
         }
         if log && low < 1 {
-            return Err(("low".into(), format!("it is {low}; with 'log' it must be at least 1")));
+            return Err(("low".into(), SpaceFault::LowOfLog { value: low as f64, bound: "at least 1" }));
         }
         Ok(Domain::Integer { low, high, step, log })
     }
@@ -127,16 +116,13 @@ impl Reader<'_> {
         let log = self.flag("log")?;
         self.ordered(low, high)?;
         if !(high - low).is_finite() {
-            return Err((
-                "high".into(),
-                format!("{low:e} to {high:e} is too far apart for a number; choose nearer bounds"),
-            ));
+            return Err(("high".into(), SpaceFault::TooFar { low, high }));
         }
         if let Some(step) = step.filter(|step| *step <= 0.0) {
-            return Err(("step".into(), format!("it is {step}; it must be above 0")));
+            return Err(("step".into(), SpaceFault::Step { value: step, bound: "above 0" }));
         }
         if log && low <= 0.0 {
-            return Err(("low".into(), format!("it is {low}; with 'log' it must be above 0")));
+            return Err(("low".into(), SpaceFault::LowOfLog { value: low, bound: "above 0" }));
         }
         Ok(Domain::Real { low, high, step, log })
     }
@@ -145,13 +131,7 @@ impl Reader<'_> {
         let named = |key: &str, values: &[Value]| -> Result<Vec<String>, Wrong> {
             let text = |value: &Value| match value.as_str().filter(|name| passes::is_known(name)) {
                 Some(name) => Ok(name.to_owned()),
-                None => Err((
-                    key.to_owned(),
-                    format!(
-                        "the nesting of pass {value} is unknown; write it as a pipeline, such as 'function({})'",
-                        plain(value)
-                    ),
-                )),
+                None => Err((key.to_owned(), SpaceFault::UnknownPass(value.clone()))),
             };
             values.iter().map(text).collect()
         };
@@ -171,21 +151,13 @@ impl Reader<'_> {
         let shortest = if self.has("shortest") { self.whole("shortest")? } else { 1 };
         let longest = if self.has("longest") { self.whole("longest")? } else { LONGEST.max(start.len()) as i64 };
         if shortest < 1 || longest < shortest {
-            return Err((
-                "longest".into(),
-                format!(
-                    "sequences cannot have {shortest} to {longest} passes; 'shortest' must be at least 1 and at most 'longest'"
-                ),
-            ));
+            return Err(("longest".into(), SpaceFault::Lengths { shortest, longest }));
         }
         if !own_start {
             start.truncate(usize::try_from(longest).unwrap_or(usize::MAX));
         }
         if !(shortest..=longest).contains(&(start.len() as i64)) {
-            return Err((
-                "start".into(),
-                format!("it has {} passes; the parameter has {shortest} to {longest}", start.len()),
-            ));
+            return Err(("start".into(), SpaceFault::StartLength { found: start.len(), shortest, longest }));
         }
         Ok(Domain::Pipeline(PassChoice {
             passes: choice,
@@ -201,18 +173,18 @@ impl Reader<'_> {
 
     fn value(&self, key: &str) -> Result<Value, Wrong> {
         match self.fields.get(key) {
-            Some(Value::String(expression)) => (self.resolve)(expression).map_err(|what| (key.to_owned(), what)),
+            Some(Value::String(expression)) => {
+                (self.resolve)(expression).map_err(|error| (key.to_owned(), error.into()))
+            }
             Some(value) => Ok(value.clone()),
-            None => Err((key.into(), "it is missing".into())),
+            None => Err((key.into(), SpaceFault::Missing)),
         }
     }
 
     fn number(&self, key: &str) -> Result<f64, Wrong> {
         let value = self.value(key)?;
-        value
-            .as_f64()
-            .filter(|number| number.is_finite())
-            .ok_or_else(|| (key.into(), format!("{value} is not a number")))
+        let number = value.as_f64().filter(|number| number.is_finite());
+        number.ok_or_else(|| (key.into(), SpaceFault::NoNumber(value)))
     }
 
     fn whole(&self, key: &str) -> Result<i64, Wrong> {
@@ -224,31 +196,25 @@ impl Reader<'_> {
                 .filter(|number| number.abs() < 9.3e18)
                 .map(|number| number as i64)
         });
-        whole.ok_or_else(|| {
-            (key.into(), format!("{value} is not a whole number; use a real parameter, or ceil, floor or round"))
-        })
+        whole.ok_or_else(|| (key.into(), SpaceFault::NoWholeNumber(value)))
     }
 
     fn flag(&self, key: &str) -> Result<bool, Wrong> {
         match self.fields.get(key) {
             None => Ok(false),
-            Some(value) => value.as_bool().ok_or_else(|| (key.into(), format!("{value} is neither true nor false"))),
+            Some(value) => value.as_bool().ok_or_else(|| (key.into(), SpaceFault::NoBoolean(value.clone()))),
         }
     }
 
     fn list(&self, key: &str) -> Result<&Vec<Value>, Wrong> {
         match self.fields.get(key) {
             Some(Value::Array(values)) => Ok(values),
-            Some(other) => Err((key.into(), format!("{other} is not a list; write [{}]", plain(other)))),
-            None => Err((key.into(), "it is missing; write the list of values".into())),
+            Some(other) => Err((key.into(), SpaceFault::NoList(other.clone()))),
+            None => Err((key.into(), SpaceFault::MissingList)),
         }
     }
 
     fn ordered(&self, low: f64, high: f64) -> Result<(), Wrong> {
-        if low <= high { Ok(()) } else { Err(("low".into(), format!("{low} is above 'high', {high}; swap them"))) }
+        if low <= high { Ok(()) } else { Err(("low".into(), SpaceFault::Swapped { low, high })) }
     }
-}
-
-fn plain(value: &Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

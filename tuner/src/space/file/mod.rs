@@ -6,6 +6,7 @@
 mod checker;
 mod document;
 mod domains;
+mod fault;
 mod fields;
 
 use std::path::{Path, PathBuf};
@@ -21,6 +22,7 @@ use super::{Constraints, Domain, Parameter, Point, Recorded, Rejection, SearchSp
 use crate::expression::{Expression, ExpressionEngine, ExpressionError, Values};
 use checker::{Conjunct, ConstraintChecker};
 use document::Document;
+pub use fault::SpaceFault;
 
 /// Points tried when a file is read, to find mistakes before the first replay.
 const TRIED: usize = 64;
@@ -28,8 +30,8 @@ const TRIED: usize = 64;
 /// Limit on the points of a space with conditions that are counted one by one.
 const COUNTED: u64 = 20_000;
 
-/// An error in a space file: the file, the key and a sentence.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+/// An error in a space file.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{}{}: {key}{}{what}", file.display(), at(*line), if key.is_empty() { "" } else { ": " })]
 pub struct FileError {
     pub file: PathBuf,
@@ -37,19 +39,17 @@ pub struct FileError {
     pub line: Option<usize>,
     /// A key such as `parameters.block.x.low`; empty for the whole file.
     pub key: String,
-    pub what: String,
-    /// Whether the file itself cannot be read.
-    pub is_unread: bool,
+    pub what: Box<SpaceFault>,
 }
 
 impl FileError {
     /// An error for a file that cannot be read.
     pub(super) fn unread(file: &Path, error: &std::io::Error) -> Self {
-        Self { is_unread: true, ..Self::new(file, "", format!("it cannot be read: {error}")) }
+        Self::new(file, "", SpaceFault::Unread(error.to_string()))
     }
 
-    pub(super) fn new(file: &Path, key: impl Into<String>, what: impl Into<String>) -> Self {
-        Self { file: file.into(), line: None, key: key.into(), what: what.into(), is_unread: false }
+    pub(super) fn new(file: &Path, key: impl Into<String>, what: impl Into<SpaceFault>) -> Self {
+        Self { file: file.into(), line: None, key: key.into(), what: Box::new(what.into()) }
     }
 }
 
@@ -91,10 +91,10 @@ pub struct FileSpace {
 
 /// Why a point has no configuration.
 enum Trouble {
-    /// A violated constraint.
+    /// A violated constraint, or an impossible configuration.
     Rejected(String),
-    /// A mistake in the file: key and sentence.
-    Mistake(String, String),
+    /// The key of a mistake in the file.
+    Mistake(String, SpaceFault),
 }
 
 impl FileSpace {
@@ -132,9 +132,7 @@ impl FileSpace {
     fn new(path: &Path, document: Document, surroundings: &Surroundings) -> Result<Self, FileError> {
         let space = Self::read(path, document, surroundings)?;
         if !space.reaches_a_field() {
-            let what = "no parameter reaches a field of a configuration, so all points are equal; give a parameter or a derived value the name of \
-                        a field, such as block.x or passes";
-            return Err(FileError::new(path, "parameters", what));
+            return Err(FileError::new(path, "parameters", SpaceFault::NoField));
         }
         Ok(space)
     }
@@ -142,7 +140,7 @@ impl FileSpace {
     fn read(path: &Path, document: Document, surroundings: &Surroundings) -> Result<Self, FileError> {
         let Recorded { grid, block, shared_mem, .. } = surroundings.recorded;
         let recorded = surroundings.recorded.configuration();
-        let wrong = |key: String, what: String| FileError::new(path, key, what);
+        let wrong = |key: String, what: SpaceFault| FileError::new(path, key, what);
         let (language, mut values) = (ExpressionEngine::default(), Values::default());
         values.set("recorded", &json!({"grid": grid, "block": block, "shared_mem": shared_mem}));
         values.set("args", &Value::Array(surroundings.arguments.clone()));
@@ -160,7 +158,7 @@ impl FileSpace {
                 wrong(if inner.is_empty() { key.clone() } else { format!("{key}.{inner}") }, what)
             })?;
             let condition = when.as_ref().map(|text| language.read(text, &values)).transpose();
-            conditions.push(condition.map_err(|error| wrong(format!("{key}.when"), error.to_string()))?);
+            conditions.push(condition.map_err(|error| wrong(format!("{key}.when"), error.into()))?);
             parameters.push(Parameter { name: name.clone(), domain, when });
             declare(&mut values, name);
         }
@@ -169,19 +167,19 @@ impl FileSpace {
             let key = format!("derived.{name}");
             check_name(name).map_err(|what| wrong(key.clone(), what))?;
             if parameters.iter().any(|parameter| parameter.name == *name) {
-                return Err(wrong(key, "a parameter has the same name; rename one".into()));
+                return Err(wrong(key, SpaceFault::SameName));
             }
-            let expression = language.read(&plain(entry), &values).map_err(|error| wrong(key, error.to_string()))?;
+            let expression = language.read(&plain(entry), &values).map_err(|error| wrong(key, error.into()))?;
             derived.push((name.clone(), expression));
             declare(&mut values, name);
         }
         let constraints = document.constraints.iter().enumerate().map(|(place, text)| {
-            language.read(text, &values).map_err(|error| wrong(format!("constraints[{place}]"), error.to_string()))
+            language.read(text, &values).map_err(|error| wrong(format!("constraints[{place}]"), error.into()))
         });
         let constraints = constraints.collect::<Result<_, _>>()?;
         let baseline =
             Changes(document.baseline).apply(&recorded).and_then(|baseline| baseline.check().map(|()| baseline));
-        let baseline = baseline.map_err(|what| wrong("baseline".into(), what.to_string()))?;
+        let baseline = baseline.map_err(|what| wrong("baseline".into(), what.into()))?;
         let mut space = Self {
             file: path.into(),
             parts: Vec::new(),
@@ -237,7 +235,7 @@ impl FileSpace {
     fn configuration(&self, point: &Point) -> Result<Configuration, Trouble> {
         let (mut fields, mut values) = self.values(point);
         for (name, expression) in &self.derived {
-            let mistake = |error: ExpressionError| Trouble::Mistake(format!("derived.{name}"), error.to_string());
+            let mistake = |error: ExpressionError| Trouble::Mistake(format!("derived.{name}"), error.into());
             let value = self.language.evaluate(expression, &mut values).map_err(mistake)?;
             fields.take(name, &value, &mut values);
         }
@@ -256,18 +254,15 @@ impl FileSpace {
         Ok(configuration)
     }
 
-    fn truth(&self, expression: &Expression, values: &mut Values) -> Result<bool, String> {
-        let value = self.language.evaluate(expression, values).map_err(|error| error.to_string())?;
-        value.as_bool().ok_or_else(|| {
-            format!("'{}' gives {value}; it must be true or false, so add a comparison", expression.text())
-        })
+    fn truth(&self, expression: &Expression, values: &mut Values) -> Result<bool, SpaceFault> {
+        let value = self.language.evaluate(expression, values)?;
+        value.as_bool().ok_or_else(|| SpaceFault::NoTruth { expression: expression.text().into(), value })
     }
 }
 
-fn evaluate_now(language: &ExpressionEngine, text: &str, values: &Values) -> Result<Value, String> {
+fn evaluate_now(language: &ExpressionEngine, text: &str, values: &Values) -> Result<Value, ExpressionError> {
     let mut values = values.clone();
-    let evaluated = language.read(text, &values).and_then(|expression| language.evaluate(&expression, &mut values));
-    evaluated.map_err(|error| error.to_string())
+    language.read(text, &values).and_then(|expression| language.evaluate(&expression, &mut values))
 }
 
 /// A value in expressions and configurations: a sequence of passes becomes its pipeline.
@@ -283,16 +278,16 @@ fn meaning(domain: &Domain, value: &Value) -> Value {
 /// Names with a fixed meaning in expressions.
 const TAKEN: [&str; 5] = ["recorded", "args", "device", "grid", "block"];
 
-fn check_name(name: &str) -> Result<(), String> {
+fn check_name(name: &str) -> Result<(), SpaceFault> {
     if fields::is_field(name) && !TAKEN.contains(&name) {
         return Ok(());
     }
     let mut characters = name.chars();
     let starts = characters.next().is_some_and(|first| first.is_ascii_alphabetic() || first == '_');
     if TAKEN.contains(&name) {
-        Err(format!("the name '{name}' is reserved; use another name, or a part such as 'block.x'"))
+        Err(SpaceFault::ReservedName(name.into()))
     } else if !starts || !characters.all(|character| character.is_ascii_alphanumeric() || character == '_') {
-        Err("a name must consist of letters, digits and '_', or be one of grid.x to block.z".into())
+        Err(SpaceFault::Name)
     } else {
         Ok(())
     }
@@ -351,7 +346,7 @@ impl Fields {
         }
     }
 
-    fn apply(&self, recorded: &Configuration) -> Result<Configuration, (String, String)> {
+    fn apply(&self, recorded: &Configuration) -> Result<Configuration, (String, SpaceFault)> {
         let mut configuration = recorded.clone();
         for (name, value) in &self.changed {
             let value = whole(value);
@@ -360,10 +355,7 @@ impl Fields {
                 None => (name.clone(), value.clone()),
             };
             let applied = Changes(Map::from_iter([change])).apply(&configuration);
-            configuration = applied.map_err(|_| {
-                let remedy = if value.is_f64() { "; use ceil, floor or round" } else { "" };
-                (name.clone(), format!("{value} is not a valid value{remedy}"))
-            })?;
+            configuration = applied.map_err(|_| (name.clone(), SpaceFault::FieldValue(value)))?;
         }
         Ok(configuration)
     }

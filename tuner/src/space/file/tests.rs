@@ -20,9 +20,10 @@ fn surroundings() -> Surroundings {
     Surroundings { recorded, arguments: vec![json!(0x1000), json!(10_240_000)], device: DeviceLimits::default() }
 }
 
-fn space(text: &str) -> Result<FileSpace, String> {
-    let document = Document::parse(text, false)?;
-    FileSpace::new(Path::new("space.yaml"), document, &surroundings()).map_err(|error| error.to_string())
+fn space(text: &str) -> Result<FileSpace, FileError> {
+    let path = Path::new("space.yaml");
+    let document = Document::parse(text, false).map_err(|what| FileError::new(path, "", what))?;
+    FileSpace::new(path, document, &surroundings())
 }
 
 fn shipped() -> Vec<PathBuf> {
@@ -156,54 +157,64 @@ fn constraints_with_methods_and_strings_of_values_are_about_their_parameters() {
     }
 }
 
+/// A check for a kind of mistake.
+macro_rules! is {
+    ($pattern:pat) => {
+        Some(|fault: &SpaceFault| matches!(fault, $pattern))
+    };
+}
+
 #[test]
-fn mistakes_name_file_key_and_remedy() {
+fn mistakes_are_told_by_key_and_kind() {
+    use SpaceFault::*;
+    type Expected = Option<fn(&SpaceFault) -> bool>;
     let block = "parameters:\n  block.x: {type: int, low: 32, high: 96, step: 32}\n";
-    for (text, key, words) in [
-        ("parameters: {}\n", "", "no parameters"),
-        ("parameter:\n  a: [1]\n", "", "unknown field `parameter`"),
-        ("parameters:\n  a: {type: int, low: 5, high: 1}\n", "parameters.a.low", "swap"),
-        ("parameters:\n  a: {type: int, low: 1}\n", "parameters.a.high", "missing"),
-        ("parameters:\n  a: {type: int, low: 1, high: 2, stepp: 1}\n", "parameters.a.stepp", "low, high, step, log"),
-        ("parameters:\n  a: {type: int, low: 1, hgih: 2}\n", "parameters.a.hgih", "unknown"),
-        ("parameters:\n  a: {type: number}\n", "parameters.a.type", "int, real"),
-        ("parameters:\n  a: {low: 1}\n", "parameters.a.type", "missing"),
-        ("parameters:\n  a: {type: real, low: 0, high: 1, log: true}\n", "parameters.a.low", "above 0"),
-        ("parameters:\n  a: {type: int, low: 0, high: 9223372036854775807}\n", "parameters.a.high", "beyond 2^53"),
-        ("parameters:\n  a: {type: real, low: -1.5e308, high: 1.5e308}\n", "parameters.a.high", "too far"),
+    let cases: [(&str, &str, Expected); 26] = [
+        ("parameters: {}\n", "", is!(NoParameters)),
+        ("parameter:\n  a: [1]\n", "", is!(Syntax(_))),
+        ("parameters:\n  a: {type: int, low: 5, high: 1}\n", "parameters.a.low", is!(Swapped { .. })),
+        ("parameters:\n  a: {type: int, low: 1}\n", "parameters.a.high", is!(Missing)),
+        ("parameters:\n  a: {type: int, low: 1, high: 2, stepp: 1}\n", "parameters.a.stepp", is!(UnknownKey { .. })),
+        ("parameters:\n  a: {type: int, low: 1, hgih: 2}\n", "parameters.a.hgih", is!(UnknownKey { .. })),
+        ("parameters:\n  a: {type: number}\n", "parameters.a.type", is!(UnknownType(_))),
+        ("parameters:\n  a: {low: 1}\n", "parameters.a.type", is!(NoType)),
+        ("parameters:\n  a: {type: real, low: 0, high: 1, log: true}\n", "parameters.a.low", is!(LowOfLog { .. })),
+        ("parameters:\n  a: {type: int, low: 0, high: 9223372036854775807}\n", "parameters.a.high", is!(Inexact(_))),
+        ("parameters:\n  a: {type: real, low: -1.5e308, high: 1.5e308}\n", "parameters.a.high", is!(TooFar { .. })),
         (
             "parameters:\n  a: {type: int, low: 1, high: 3, when: block.x > 32}\n  block.x: [32, 64]\n",
             "parameters.a.when",
-            "write the parameter block.x before a",
+            is!(Later { .. }),
         ),
-        ("parameters:\n  a: [1, 2, 1]\n", "parameters.a", "drop one"),
-        ("parameters:\n  a-b: [1]\n", "parameters.a-b", "letters"),
-        ("parameters:\n  block: [1]\n", "parameters.block", "block.x"),
-        ("parameters:\n  passes: {type: pipeline, passes: [gnv]}\n", "parameters.passes.passes", "function(gnv)"),
-        ("parameters:\n  a: {type: bool, when: b}\n  b: {type: bool}\n", "parameters.a.when", "'b'"),
-        ("parameters:\n  b: [1, 2]\n  a: {type: bool, when: b}\n", "parameters.a.when", "true or false"),
-        ("parameters:\n  codegen_opt: [1, 7]\n", "", ""),
-        ("parameters:\n  codegen_opt: [fast]\n", "parameters.codegen_opt", "\"fast\" is not a valid value"),
-        (&format!("{block}derived:\n  grid.x: 1000 / block.x\n"), "derived.grid.x", "ceil"),
-        (&format!("{block}derived:\n  grid.x: ceil(n / block.x)\n"), "derived.grid.x", "'n'"),
-        (&format!("{block}derived:\n  block.x: 3\n"), "derived.block.x", "rename"),
-        (&format!("{block}constraints: ['block.x']\n"), "constraints[0]", "true or false"),
-        (&format!("{block}constraints: ['device.multiprocessors * 2 > block.x']\n"), "constraints[0]", "null"),
-        (&format!("{block}baseline: {{pases: x}}\n"), "baseline", "'pases'"),
-    ] {
-        if words.is_empty() {
-            // Only the points with wrong values are rejected, so the space is accepted.
-            assert!(space(text).is_ok());
-            continue;
-        }
-        let error = space(text).map(|_| ()).unwrap_err();
-        assert!(key.is_empty() || error.starts_with(&format!("space.yaml: {key}: ")), "{error}");
-        assert!(error.contains(words), "{text}: {error}");
+        ("parameters:\n  a: [1, 2, 1]\n", "parameters.a", is!(Twice(_))),
+        ("parameters:\n  a-b: [1]\n", "parameters.a-b", is!(Name)),
+        ("parameters:\n  block: [1]\n", "parameters.block", is!(ReservedName(_))),
+        ("parameters:\n  passes: {type: pipeline, passes: [gnv]}\n", "parameters.passes.passes", is!(UnknownPass(_))),
+        ("parameters:\n  a: {type: bool, when: b}\n  b: {type: bool}\n", "parameters.a.when", is!(Expression(_))),
+        ("parameters:\n  b: [1, 2]\n  a: {type: bool, when: b}\n", "parameters.a.when", is!(NoTruth { .. })),
+        // Only the points with wrong values are rejected, so the space is accepted.
+        ("parameters:\n  codegen_opt: [1, 7]\n", "", None),
+        ("parameters:\n  codegen_opt: [fast]\n", "parameters.codegen_opt", is!(FieldValue(_))),
+        (&format!("{block}derived:\n  grid.x: 1000 / block.x\n"), "derived.grid.x", is!(FieldValue(_))),
+        (&format!("{block}derived:\n  grid.x: ceil(n / block.x)\n"), "derived.grid.x", is!(Expression(_))),
+        (&format!("{block}derived:\n  block.x: 3\n"), "derived.block.x", is!(SameName)),
+        (&format!("{block}constraints: ['block.x']\n"), "constraints[0]", is!(NoTruth { .. })),
+        (
+            &format!("{block}constraints: ['device.multiprocessors * 2 > block.x']\n"),
+            "constraints[0]",
+            is!(Expression(_)),
+        ),
+        (&format!("{block}baseline: {{pases: x}}\n"), "baseline", is!(Baseline(_))),
+    ];
+    for (text, key, expected) in cases {
+        let error = space(text).err();
+        assert_eq!(error.as_ref().map(|error| error.key.as_str()), expected.map(|_| key), "{text}");
+        assert!(error.is_none_or(|error| expected.is_some_and(|is_expected| is_expected(&error.what))), "{text}");
     }
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("missing.yaml");
-    let error = FileSpace::load(&missing, &surroundings()).map(|_| ()).unwrap_err().to_string();
-    assert!(error.contains("missing.yaml: it cannot be read"), "{error}");
+    let error = FileSpace::load(&missing, &surroundings()).err().unwrap();
+    assert!(error.file == missing && matches!(*error.what, Unread(_)), "{error}");
 }
 
 #[test]
@@ -220,13 +231,13 @@ fn the_device_is_known_as_far_as_it_says() {
     assert_eq!((space.size(), space.describe()["device"]["registers"].as_u64()), (Some(2), Some(4096)));
     let error =
         read("parameters:\n  block.x: [32]\nconstraints: [block.x <= device.shared_mem_optin / 64]\n").err().unwrap();
-    assert!(error.to_string().contains("constraints[0]"), "{error}");
+    assert_eq!(error.key, "constraints[0]");
 }
 
 #[test]
 fn spaces_that_reach_no_field_are_refused() {
-    let error = space("parameters:\n  tile: [1, 2]\nderived:\n  twice: tile * 2\n").map(|_| ()).unwrap_err();
-    assert!(error.contains("reaches a field"), "{error}");
+    let error = space("parameters:\n  tile: [1, 2]\nderived:\n  twice: tile * 2\n").err().unwrap();
+    assert_eq!(*error.what, SpaceFault::NoField);
     assert!(space("parameters:\n  tile: [1, 2]\nderived:\n  twice: tile * 2\n  block.x: twice * 32\n").is_ok());
 }
 

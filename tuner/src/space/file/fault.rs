@@ -1,0 +1,87 @@
+//! Mistakes in a space file.
+
+use mneme_model::configuration::ConfigurationError;
+use serde_json::Value;
+
+use super::domains::LARGEST;
+use super::plain;
+use crate::expression::ExpressionError;
+use crate::space::table::TableError;
+
+/// What is wrong with the value of a key, or with the whole file, and the remedy.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum SpaceFault {
+    #[error("it cannot be read: {0}")]
+    Unread(String),
+    #[error("it is not a space file: {0}")]
+    Syntax(String),
+    #[error("it has no parameters; give at least one below 'parameters'")]
+    NoParameters,
+    #[error(
+        "no parameter reaches a field of a configuration, so all points are equal; give a parameter or a derived value the name of a field, such as block.x or passes"
+    )]
+    NoField,
+    #[error(transparent)]
+    Table(#[from] TableError),
+
+    #[error("the name '{0}' is reserved; use another name, or a part such as 'block.x'")]
+    ReservedName(String),
+    #[error("a name must consist of letters, digits and '_', or be one of grid.x to block.z")]
+    Name,
+    #[error("a parameter has the same name; rename one")]
+    SameName,
+
+    #[error(transparent)]
+    Expression(#[from] ExpressionError),
+    #[error("'{expression}' gives {value}; it must be true or false, so add a comparison")]
+    NoTruth { expression: String, value: Value },
+    #[error("'{expression}' uses {later}, which has no value yet; write the parameter {later} before {name}")]
+    Later { expression: String, later: String, name: String },
+    #[error(transparent)]
+    Baseline(#[from] ConfigurationError),
+    #[error("{} is not a valid value{}", .0, if .0.is_f64() { "; use ceil, floor or round" } else { "" })]
+    FieldValue(Value),
+
+    #[error("{0} is not a domain; write a list of values, or a mapping with a 'type'")]
+    NoDomain(Value),
+    #[error("this key is unknown; a parameter of type {kind} has {known}")]
+    UnknownKey { kind: String, known: String },
+    #[error("it is missing; write one of int, real, categorical, bool, permutation, pipeline")]
+    NoType,
+    #[error("'{0}' is unknown; write one of int, real, categorical, bool, permutation, pipeline")]
+    UnknownType(String),
+    #[error("it is missing")]
+    Missing,
+    #[error("it is missing; write the list of values")]
+    MissingList,
+    #[error("{} is not a list; write [{}]", .0, plain(.0))]
+    NoList(Value),
+    #[error("the list is empty; name at least one value")]
+    EmptyList,
+    #[error("{0} occurs twice; drop one")]
+    Twice(Value),
+    #[error("{0} is not a number")]
+    NoNumber(Value),
+    #[error("{0} is not a whole number; use a real parameter, or ceil, floor or round")]
+    NoWholeNumber(Value),
+    #[error("{0} is neither true nor false")]
+    NoBoolean(Value),
+    #[error("{0} is beyond 2^53, {LARGEST}, up to which numbers are exact; choose a nearer bound")]
+    Inexact(i64),
+    #[error("{low:e} to {high:e} is too far apart for a number; choose nearer bounds")]
+    TooFar { low: f64, high: f64 },
+    #[error("{low} is above 'high', {high}; swap them")]
+    Swapped { low: f64, high: f64 },
+    #[error("it is {value}; it must be {bound}")]
+    Step { value: f64, bound: &'static str },
+    #[error("it is {value}; with 'log' it must be {bound}")]
+    LowOfLog { value: f64, bound: &'static str },
+    #[error("the nesting of pass {} is unknown; write it as a pipeline, such as 'function({})'", .0, plain(.0))]
+    UnknownPass(Value),
+    #[error(
+        "sequences cannot have {shortest} to {longest} passes; 'shortest' must be at least 1 and at most 'longest'"
+    )]
+    Lengths { shortest: i64, longest: i64 },
+    #[error("it has {found} passes; the parameter has {shortest} to {longest}")]
+    StartLength { found: usize, shortest: i64, longest: i64 },
+}
