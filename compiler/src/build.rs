@@ -19,10 +19,9 @@ use mneme_ptx::names::{self, NamedAddress};
 
 use crate::architecture::CodegenArchitecture;
 use crate::assembler::{Assembler, AssemblerOptions};
-use crate::error::BuildError;
+use crate::error::{BuildError, RevisionError};
 use crate::ir::diagnostics::Diagnostics;
 use crate::llvm::PassGate;
-use crate::pipeline::revise::RevisionError;
 use crate::pipeline::{CodegenInvocations, PassObserver, ProgressObserver};
 use crate::request::{Artifact, BuildRequest, BuildTimes, InputCode};
 use crate::version::llvm_version;

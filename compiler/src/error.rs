@@ -5,8 +5,7 @@ use std::fmt::Display;
 use mneme_model::configuration::ConfigurationError;
 use thiserror::Error;
 
-use crate::llvm::OptionError;
-use crate::pipeline::revise::RevisionError;
+use crate::llvm::{LlvmError, OptionError};
 
 /// Why a build failed. Each message is one sentence for the user.
 #[derive(Debug, Error)]
@@ -57,6 +56,15 @@ pub enum BuildError {
     Assemble { assembler: String, message: String },
     #[error("the kernel cannot run on the CPU device: {0}")]
     Cpu(#[from] LowerError),
+}
+
+/// Why a kernel's IR is not changed.
+#[derive(Debug, thiserror::Error)]
+pub enum RevisionError {
+    #[error(transparent)]
+    Refused(#[from] LlvmError),
+    #[error("the reduced IR is not valid: {0}")]
+    Invalid(String),
 }
 
 /// Why a module cannot be lowered to the CPU device.

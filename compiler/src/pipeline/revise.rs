@@ -9,7 +9,8 @@ use llvm_sys::prelude::LLVMModuleRef;
 use mneme_builds::probe::{Assumption, Inventory, Revision};
 
 use super::forget;
-use crate::llvm::{self, LlvmError};
+use crate::error::RevisionError;
+use crate::llvm;
 
 unsafe extern "C" {
     fn mneme_llvm_reduce(
@@ -59,15 +60,6 @@ pub fn revise(module: &Module<'_>, kernel: &str, revision: Revision) -> Result<I
     }
     module.verify().map_err(|error| RevisionError::Invalid(error.to_string()))?;
     Ok(found)
-}
-
-/// Why a kernel's IR is not changed.
-#[derive(Debug, thiserror::Error)]
-pub enum RevisionError {
-    #[error(transparent)]
-    Refused(#[from] LlvmError),
-    #[error("the reduced IR is not valid: {0}")]
-    Invalid(String),
 }
 
 /// The instructions that may break an assumption, a line each; some of them end the kernel then.

@@ -21,7 +21,7 @@ use libloading::Library;
 use crate::error::ProfilerError;
 
 /// The library, the newest first.
-pub(super) const NAMES: [&str; 2] = ["libcupti.so.13", "libcupti.so.12"];
+const NAMES: [&str; 2] = ["libcupti.so.13", "libcupti.so.12"];
 /// Folders of a toolkit that may have it.
 const FOLDERS: [&str; 4] = ["extras/CUPTI/lib64", TARGET, "lib64", "lib"];
 /// NVIDIA's name for servers with Arm's processors is sbsa.
@@ -76,7 +76,7 @@ pub(super) fn library(toolkits: &[PathBuf]) -> Result<(Library, PathBuf), Profil
     let mut candidates = NAMES.into_iter().flat_map(|name| in_toolkits(name).into_iter().chain([PathBuf::from(name)]));
     // SAFETY: CUPTI's constructors are made to run when a process loads it.
     let found = candidates.find_map(|path| unsafe { Library::new(&path) }.ok().map(|library| (library, path)));
-    found.ok_or(ProfilerError::NoCupti)
+    found.ok_or(ProfilerError::NoCupti(NAMES))
 }
 
 /// Has the driver load a profiler's library into each process; Nsight Systems and others set it.

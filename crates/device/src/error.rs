@@ -1,9 +1,8 @@
-//! Errors of devices and of the libraries that time and count kernels, each in one sentence for the user.
+//! Errors of devices and of profilers, each in one sentence for the user.
 
 use std::path::PathBuf;
 
-use crate::counters::CuptiFailure;
-use crate::cupti;
+use crate::cupti_failure::CuptiFailure;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceError {
@@ -47,8 +46,8 @@ impl DeviceError {
 pub enum ProfilerError {
     #[error(transparent)]
     Device(#[from] DeviceError),
-    #[error("neither {} is installed; CUDA's toolkit has CUPTI", cupti::NAMES.join(" nor "))]
-    NoCupti,
+    #[error("neither {} is installed; CUDA's toolkit has CUPTI", .0.join(" nor "))]
+    NoCupti([&'static str; 2]),
     #[error("no rocprofiler-sdk is known for {}", .0.display())]
     UnknownHip(PathBuf),
     #[error("{} is not installed ({why})", library.display())]

@@ -10,6 +10,7 @@
 pub mod counters;
 pub mod cuda;
 pub mod cupti;
+mod cupti_failure;
 mod device;
 mod error;
 pub mod gpu;
@@ -18,6 +19,7 @@ mod interface;
 mod library;
 pub mod rocprofiler;
 
+pub use cupti_failure::CuptiFailure;
 pub use device::{ContextLimit, Device, DeviceFunction, DeviceModule, FunctionUse, RESERVATION};
 pub use error::{DeviceError, ProfilerError};
 pub use interface::Interface;

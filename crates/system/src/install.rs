@@ -7,8 +7,8 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use crate::FolderError;
 use crate::environment;
+use crate::error::FolderError;
 use crate::files::trust;
 
 pub const RECORDER: &str = "libmneme_rec.so";

@@ -11,11 +11,10 @@ pub enum WinnerError {
     #[error("{} is no file of compiled winners ({source}); write it with mneme apply --manifest", path.display())]
     NoWinners { path: PathBuf, source: serde_json::Error },
     #[error(
-        "{} is of format {found}, and this release reads {}; write it with mneme apply --manifest",
-        path.display(),
-        crate::VERSION
+        "{} is of format {found}, and this release reads {supported}; write it with mneme apply --manifest",
+        path.display()
     )]
-    Format { path: PathBuf, found: u32 },
+    Format { path: PathBuf, found: u32, supported: u32 },
     #[error("{} was changed since it was written: its checksum does not match; write it with mneme apply --manifest", .0.display())]
     Changed(PathBuf),
     #[error("its tuned code {} cannot be read: {source}", path.display())]

@@ -147,7 +147,7 @@ impl Winners {
         let mut found: Self =
             serde_json::from_slice(&text).map_err(|source| WinnerError::NoWinners { path: path.into(), source })?;
         if found.format != VERSION {
-            return Err(WinnerError::Format { path: path.into(), found: found.format });
+            return Err(WinnerError::Format { path: path.into(), found: found.format, supported: VERSION });
         }
         let sum = std::mem::take(&mut found.checksum);
         if checked_text::checksum_of(&text) != Some(sum) {

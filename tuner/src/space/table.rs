@@ -6,7 +6,7 @@ use std::path::Path;
 use mneme_model::configuration::Configuration;
 use serde_json::{Value, json};
 
-use super::file::{FileError, FileSpace};
+use super::file::{FileError, FileSpace, TableError};
 use super::{Constraints, Parameter, Point, Rejection, SearchSpace, plain};
 
 /// A space with its results.
@@ -39,31 +39,6 @@ pub type TableResult = Result<f64, Unmeasured>;
 /// Why a point has no time, in the file's words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unmeasured(pub String);
-
-/// Why a file is no table.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum TableError {
-    #[error("it is not JSON: {0}")]
-    NoJson(String),
-    #[error("it has neither 'keys' nor 'tune_params_keys' nor 'results'; name a Kernel Tuner cache or a T4 file")]
-    NoKeys,
-    #[error("it has no list of values for each parameter")]
-    NoValues,
-    #[error("its objective is {0}, but only times, of which the shortest is best, can be searched here")]
-    Objective(String),
-    #[error("it has a time of {0:e} ms, which is below 1 ns or above 10^19 ns")]
-    Time(f64),
-    #[error("'{0}' is not a configuration of its parameters")]
-    Key(String),
-    #[error("results[{0}] has no 'configuration'")]
-    NoConfiguration(usize),
-    #[error(
-        "it has restrictions in Python; to replace them with a list of valid points, run 'benches/samplers --valid FILE'"
-    )]
-    Restrictions,
-    #[error("a point in its list 'valid' does not have {0} values")]
-    ValidPoint(usize),
-}
 
 impl ResultsTable {
     /// Reads a file.

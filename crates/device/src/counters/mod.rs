@@ -16,7 +16,6 @@ use std::rc::Rc;
 use mneme_abi::cuda::driver::pointers;
 use mneme_abi::cuda::profiler_structures as p;
 
-pub use self::functions::CuptiFailure;
 use self::functions::{Failed, Functions};
 use self::schedule::{Chip, Image, Schedule};
 use super::gpu::VendorLibrary;

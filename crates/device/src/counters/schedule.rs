@@ -212,8 +212,8 @@ impl Drop for Schedule {
 
 #[cfg(test)]
 mod tests {
-    use super::super::CuptiFailure;
     use super::*;
+    use crate::cupti_failure::CuptiFailure;
     use std::path::Path;
     use std::sync::{Mutex, PoisonError};
 

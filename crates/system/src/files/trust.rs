@@ -28,7 +28,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-use crate::{FolderError, environment, exit};
+use crate::error::FolderError;
+use crate::{environment, exit};
 
 /// The environment variable with the folders that are trusted whoever owns them, separated by colons.
 pub const VARIABLE: &str = "MNEME_TRUST";

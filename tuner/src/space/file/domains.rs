@@ -10,7 +10,7 @@ use crate::expression::ExpressionError;
 const LONGEST: usize = 64;
 
 /// Limit on bounds of whole numbers; up to here, floats represent all of them exactly.
-pub const LARGEST: i64 = 1 << 53;
+const LARGEST: i64 = 1 << 53;
 
 /// Evaluates a bound that is an expression.
 pub type Resolve<'a> = dyn Fn(&str) -> Result<Value, ExpressionError> + 'a;

@@ -3,10 +3,8 @@
 use mneme_model::configuration::ConfigurationError;
 use serde_json::Value;
 
-use super::domains::LARGEST;
 use super::plain;
 use crate::expression::ExpressionError;
-use crate::space::table::TableError;
 
 /// What is wrong with the value of a key, or with the whole file, and the remedy.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -66,7 +64,7 @@ pub enum SpaceFault {
     NoWholeNumber(Value),
     #[error("{0} is neither true nor false")]
     NoBoolean(Value),
-    #[error("{0} is beyond 2^53, {LARGEST}, up to which numbers are exact; choose a nearer bound")]
+    #[error("{0} is beyond 2^53, 9007199254740992, up to which numbers are exact; choose a nearer bound")]
     Inexact(i64),
     #[error("{low:e} to {high:e} is too far apart for a number; choose nearer bounds")]
     TooFar { low: f64, high: f64 },
@@ -84,4 +82,29 @@ pub enum SpaceFault {
     Lengths { shortest: i64, longest: i64 },
     #[error("it has {found} passes; the parameter has {shortest} to {longest}")]
     StartLength { found: usize, shortest: i64, longest: i64 },
+}
+
+/// Why a file is no table.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum TableError {
+    #[error("it is not JSON: {0}")]
+    NoJson(String),
+    #[error("it has neither 'keys' nor 'tune_params_keys' nor 'results'; name a Kernel Tuner cache or a T4 file")]
+    NoKeys,
+    #[error("it has no list of values for each parameter")]
+    NoValues,
+    #[error("its objective is {0}, but only times, of which the shortest is best, can be searched here")]
+    Objective(String),
+    #[error("it has a time of {0:e} ms, which is below 1 ns or above 10^19 ns")]
+    Time(f64),
+    #[error("'{0}' is not a configuration of its parameters")]
+    Key(String),
+    #[error("results[{0}] has no 'configuration'")]
+    NoConfiguration(usize),
+    #[error(
+        "it has restrictions in Python; to replace them with a list of valid points, run 'benches/samplers --valid FILE'"
+    )]
+    Restrictions,
+    #[error("a point in its list 'valid' does not have {0} values")]
+    ValidPoint(usize),
 }

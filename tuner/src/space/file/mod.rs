@@ -22,7 +22,7 @@ use super::{Constraints, Domain, Parameter, Point, Recorded, Rejection, SearchSp
 use crate::expression::{Expression, ExpressionEngine, ExpressionError, Values};
 use checker::{Conjunct, ConstraintChecker};
 use document::Document;
-pub use fault::SpaceFault;
+pub use fault::{SpaceFault, TableError};
 
 /// Points tried when a file is read, to find mistakes before the first replay.
 const TRIED: usize = 64;
