@@ -7,6 +7,7 @@
 use llvm_sys::LLVMTypeKind::*;
 use llvm_sys::core::LLVMGetIntTypeWidth;
 use mneme_model::architecture::Vendor;
+use mneme_ptx::{Space, Store};
 
 use super::emitter::{self, ModuleEmitter};
 use super::target::{self, SHARED};
@@ -21,29 +22,6 @@ enum Destination<'m> {
     Anywhere,
 }
 
-/// Instructions of PTX that only read what the brackets in them name.
-const PTX_READS: &[&str] = &[
-    "ld.",
-    "ldu.",
-    "ldmatrix.",
-    "prefetch",
-    "tex.",
-    "tld4.",
-    "txq.",
-    "suld.",
-    "suq.",
-    "wmma.load.",
-    "wgmma.",
-    "mbarrier.test_wait",
-    "mbarrier.try_wait",
-    "tcgen05.ld.",
-    "tcgen05.mma",
-    "discard.",
-    "applypriority.",
-    "fence.",
-];
-/// Address spaces that an instruction of PTX names; the first is that of its destination.
-const PTX_SPACES: [&str; 5] = [".shared", ".global", ".local", ".const", ".param"];
 /// Parts of the names of intrinsics that only read.
 const INTRINSIC_READS: [&str; 7] = [".load", "ldmatrix", ".tex.", ".tld4", ".suld.", ".read.", "expandload"];
 
@@ -64,16 +42,18 @@ fn destinations<'m>(emitter: &ModuleEmitter<'m, '_>, vendor: Vendor, instruction
     };
     let arguments = instruction.call_arguments();
     match (edit::inline_asm(callee), vendor) {
-        (Some((text, constraints)), Vendor::Nvidia) => statements(&text)
-            .filter_map(written)
-            .map(|(space, place)| {
-                let argument = place.and_then(|place| argument(&constraints, place));
+        (Some((text, constraints)), Vendor::Nvidia) => {
+            let Some(stores) = mneme_ptx::stores(&text) else { return vec![Destination::Anywhere] };
+            let may_be_shared = |store: &Store| matches!(store.space, Space::Generic | Space::Shared);
+            let destination = |store: Store| {
+                let argument = store.operand.and_then(|place| argument(&constraints, place));
                 let pointer = argument.and_then(|index| arguments.get(index)).copied();
                 pointer
-                    .and_then(|pointer| generic(emitter, pointer, space))
+                    .and_then(|pointer| generic(emitter, pointer, store.space))
                     .map_or(Destination::Anywhere, Destination::At)
-            })
-            .collect(),
+            };
+            stores.into_iter().filter(may_be_shared).map(destination).collect()
+        }
         (Some((text, _)), Vendor::Amd) => {
             let writes = target::instructions(&text).any(|code| {
                 (code.starts_with("ds_") && !code.starts_with("ds_read") && !code.starts_with("ds_load"))
@@ -101,8 +81,8 @@ fn destinations<'m>(emitter: &ModuleEmitter<'m, '_>, vendor: Vendor, instruction
 }
 
 /// A pointer or number of inline assembly as a generic pointer.
-fn generic<'m>(emitter: &ModuleEmitter<'m, '_>, address: Value<'m>, space: Option<&str>) -> Option<Value<'m>> {
-    let in_shared = space == Some(PTX_SPACES[0]);
+fn generic<'m>(emitter: &ModuleEmitter<'m, '_>, address: Value<'m>, space: Space) -> Option<Value<'m>> {
+    let in_shared = space == Space::Shared;
     match emitter::kind(address.ty()) {
         LLVMPointerTypeKind if emitter::space(address) != 0 || !in_shared => Some(emitter.generic(address)),
         LLVMPointerTypeKind => {
@@ -117,30 +97,6 @@ fn generic<'m>(emitter: &ModuleEmitter<'m, '_>, address: Value<'m>, space: Optio
     }
 }
 
-/// The statements of inline PTX.
-fn statements(text: &str) -> impl Iterator<Item = &str> {
-    text.split([';', '\n']).map(str::trim).filter(|statement| !statement.is_empty())
-}
-
-/// Whether a statement of PTX may write shared memory: the space that it names, and the number of the operand that is
-/// its address, if it is one.
-fn written(statement: &str) -> Option<(Option<&'static str>, Option<usize>)> {
-    let (head, rest) = statement.split_once('[')?;
-    let mut words = head.split([' ', '\t', '{', '}']).filter(|word| !word.is_empty());
-    let instruction = words.find(|word| !word.starts_with('@') && !word.ends_with(':'))?;
-    if instruction.starts_with('.') || PTX_READS.iter().any(|read| instruction.starts_with(read)) {
-        return None;
-    }
-    let named = PTX_SPACES.into_iter().filter_map(|space| Some((instruction.find(space)?, space))).min();
-    let space = named.map(|(_, space)| space);
-    if space.is_some_and(|space| space != PTX_SPACES[0]) {
-        return None;
-    }
-    let digits = rest.trim_start().strip_prefix('$').map(|rest| rest.trim_start_matches('{'));
-    let end = digits.map(|digits| digits.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(digits.len()));
-    Some((space, digits.zip(end).and_then(|(digits, end)| digits[..end].parse().ok())))
-}
-
 /// The argument of the call that is operand number `place` of inline assembly: its results come first.
 fn argument(constraints: &str, place: usize) -> Option<usize> {
     let results = constraints.split(',').filter(|constraint| constraint.starts_with('=')).count();
@@ -152,31 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn destinations_in_shared_memory_are_read_from_inline_ptx() {
-        let shared = Some(".shared");
-        for (statement, expected) in [
-            ("cp.async.ca.shared.global [$0], [$1], 16", Some((shared, Some(0)))),
-            ("@$0 cp.async.cg.shared.global [$1], [$2+8], 16", Some((shared, Some(1)))),
-            (
-                "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1], $2, [$3]",
-                Some((shared, Some(0))),
-            ),
-            ("cp.async.bulk.global.shared::cta.bulk_group [$0], [$1], $2", None),
-            ("cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [$0, {$2, $3}], [$1]", None),
-            ("cp.async.wait_group 0", None),
-            ("st.shared.v4.f32 [$0+16], {$1, $2, $3, $4}", Some((shared, Some(0)))),
-            ("st.volatile.u32 [${2}], $1", Some((None, Some(2)))),
-            ("st.global.u32 [$0], $1", None),
-            ("{ .reg .pred p", None),
-            ("{ st.shared.u32 [place], $1", Some((shared, None))),
-            ("mbarrier.init.shared::cta.b64 [$0], $1", Some((shared, Some(0)))),
-            ("mbarrier.try_wait.parity.shared::cta.b64 p, [$1], $2", None),
-            ("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {$0, $1, $2, $3}, [$4]", None),
-            ("atom.shared.add.u32 $0, [$1], $2", Some((shared, Some(1)))),
-            ("LOOP: red.add.u32 [$12], 1", Some((None, Some(12)))),
-        ] {
-            assert_eq!(written(statement), expected, "{statement}");
-        }
+    fn operands_are_numbered_from_the_results_on() {
         assert_eq!(argument("=r,=&r,r,l,~{memory}", 3), Some(1));
         assert_eq!(argument("=r,r", 0), None);
     }

@@ -25,7 +25,7 @@ pub struct Inline {
 }
 
 /// How operands of the assembly are called in PTX; the number follows.
-const OPERAND: &str = "%asm_";
+pub const OPERAND: &str = "%asm_";
 
 /// Translates inline assembly with LLVM's constraints; `result` and `parameters` are LLVM's types.
 ///
@@ -69,7 +69,7 @@ impl Untranslated {
 }
 
 /// The text of LLVM's assembly, in which `$0` and `${0:x}` are operands and `$$` a dollar sign, as PTX.
-fn with_named_operands(text: &str) -> String {
+pub fn with_named_operands(text: &str) -> String {
     let mut named = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('$') {
