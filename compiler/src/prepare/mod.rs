@@ -64,11 +64,11 @@ pub fn specialise(
         request.recorded.compiled.is_some_and(CompileOptions::is_of_the_ir),
     );
     let mut done = Specialised { variables, ..Specialised::default() };
+    let mut visible = done.variables.visible(module);
     // The check for faults expects memory at its recorded addresses, and passes must not know more about it.
     if request.instrument == Some(Instrument::Faults) {
         done.variables.put(module, kernel, configuration.prune, false, machine)?;
     }
-    let mut visible = done.variables.visible(module);
     let absolute = done.variables.absolute(module);
     if configuration.prune {
         variables::show_escaping(&absolute, visible.iter().copied().chain([kernel]), &used);

@@ -457,7 +457,9 @@ fn virtual_functions_are_relocated() {
     // Optimised otherwise, the functions lie elsewhere.
     for (database, kernel) in &recorded.kernels {
         for id in kernel.instances.keys() {
-            TestInstance::new(database, id).verify("default<O0>", &[]);
+            let instance = TestInstance::new(database, id);
+            instance.verify("default<O0>", &[]);
+            instance.replay("default<O3>").arg("--check").exit_with(mneme_system::exit::VERIFIED);
         }
     }
 }
