@@ -21,6 +21,8 @@ use crate::verify::comparison::RegionComparison;
 const MOST_SHADOW: u64 = 512 << 20;
 const MOST_SHADOW_CPU: u64 = 64 << 20;
 const SHADOW_PART: u64 = 4;
+/// Windows on the CPU device from which on runs cost more than memory there, too.
+const MANY_WINDOWS: u64 = 8;
 const WORD: usize = 8;
 
 /// Instrumented code and its launch.
@@ -146,7 +148,9 @@ impl Observer<'_> {
     /// Blocks whose shadows have room.
     fn window(&self, bytes: u64) -> Result<u64, DeviceError> {
         let (free, _) = self.device.memory()?;
-        let room = (free / SHADOW_PART).min(if self.is_cpu { MOST_SHADOW_CPU } else { MOST_SHADOW });
+        let few = MOST_SHADOW_CPU * MANY_WINDOWS;
+        let is_small = self.is_cpu && self.launch.grid.count().saturating_mul(bytes) <= few;
+        let room = (free / SHADOW_PART).min(if is_small { MOST_SHADOW_CPU } else { MOST_SHADOW });
         match bytes {
             0 => Ok(u64::MAX),
             bytes if bytes > room => Err(DeviceError::OutOfMemory { size: bytes }),
