@@ -2,6 +2,9 @@
 // it, and the LLVM IR of the translation unit is a device variable. JIT_BITCODE is a file of that IR's bytes, as an
 // initialiser.
 #include "proteus.cuh"
+#ifdef JIT_BITCODE
+#include "../driver.cuh"
+#endif
 
 __device__ int calls = 0;
 
@@ -44,5 +47,17 @@ int main(int argc, char **argv) {
     bool right = true;
     for (size_t i = 0; i < n; ++i)
         right = right && y[i] == 1 + 4.0 * i;
+#ifdef JIT_BITCODE
+    // Proteus loads the program's machine code once more, to read the IR in it.
+    CUmodule module;
+    CUdeviceptr place;
+    size_t bytes;
+    DRIVER_OK(cuModuleLoadData, &module, device_code());
+    DRIVER_OK(cuModuleGetGlobal, &place, &bytes, module, "_jit_bitcode_tu_5eed");
+    std::vector<unsigned char> ir(bytes);
+    DRIVER_OK(cuMemcpyDtoH, ir.data(), place, bytes);
+    right = right && ir.size() == sizeof _jit_bitcode_tu_5eed && ir[0] == 'B' && ir[1] == 'C';
+    DRIVER_OK(cuModuleUnload, module);
+#endif
     return finish("proteus", right, n);
 }

@@ -7,6 +7,7 @@
 
 mod compile;
 mod container;
+mod foreign;
 pub mod processor;
 mod sections;
 mod text;
@@ -15,6 +16,8 @@ mod units;
 use std::sync::{Arc, OnceLock};
 
 use mneme_image::cpu_object;
+
+use foreign::ForeignVariable;
 
 use super::allocations::{self, MemoryKind};
 use crate::loader::{self, Loaded, PlacementRange};
@@ -30,6 +33,7 @@ struct Group {
 /// A loaded image.
 pub struct Image {
     groups: Vec<Group>,
+    foreign: Vec<ForeignVariable>,
 }
 
 /// A kernel of a loaded object, or one that the compiler refused.
@@ -85,7 +89,7 @@ impl Image {
         if loader::is_code_object(image) {
             return Self::of_object(image);
         }
-        Self::of_units(units::groups_for(address as usize, image))
+        Self::of_units(image, units::groups_for(address as usize, image))
     }
 
     /// Reads an image from a file.
@@ -94,21 +98,22 @@ impl Image {
             return Self::of_object(&bytes);
         }
         bytes.push(0);
-        Self::of_units(units::groups_for(0, &bytes))
+        Self::of_units(&bytes, units::groups_for(0, &bytes))
     }
 
     fn of_object(object: &[u8]) -> Result<Self, Status> {
         let loaded = load(object.into(), PlacementRange::Replay)?;
-        Ok(Self { groups: vec![Group { units: None, loaded: OnceLock::from(Ok(loaded)) }] })
+        Ok(Self { groups: vec![Group { units: None, loaded: OnceLock::from(Ok(loaded)) }], foreign: Vec::new() })
     }
 
-    fn of_units(groups: Result<Vec<units::Group>, units::NoCode>) -> Result<Self, Status> {
+    fn of_units(image: &[u8], groups: Result<Vec<units::Group>, units::NoCode>) -> Result<Self, Status> {
         let groups = groups.map_err(|reason| {
             crate::report::say!("{reason}");
             Status::NO_BINARY_FOR_GPU
         })?;
         Ok(Self {
             groups: groups.into_iter().map(|units| Group { units: Some(units), loaded: OnceLock::new() }).collect(),
+            foreign: ForeignVariable::of_image(image),
         })
     }
 
@@ -149,7 +154,8 @@ impl Image {
                 return Ok((address, size));
             }
         }
-        Err(Status::NOT_FOUND)
+        let foreign = self.foreign.iter().find(|variable| variable.is_named(name));
+        foreign.map(ForeignVariable::place).ok_or(Status::NOT_FOUND)
     }
 
     pub fn kernel_names(&self) -> Result<Vec<String>, Status> {
