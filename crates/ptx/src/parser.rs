@@ -214,9 +214,9 @@ impl<'a> Parser<'a> {
         if self.token == Token::Word(".attribute") {
             return self.fail("attributes of functions (.attribute)");
         }
-        let returns = if self.token == Token::Mark(b'(') { self.params()? } else { Vec::new() };
+        let returns = self.params()?;
         let name = self.name()?;
-        let mut params = if self.token == Token::Mark(b'(') { self.params()? } else { Vec::new() };
+        let mut params = self.params()?;
         for param in params.iter_mut().filter(|param| entry && param.align > Some(param.scalar.bytes())) {
             // A number that is aligned further lies at another offset: it is passed as the bytes it has.
             param.bytes = param.bytes.or(Some(param.scalar.bytes()));
@@ -269,17 +269,21 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Parameters in parentheses.
-    fn params(&mut self) -> Parsed<Vec<Param<'a>>> {
-        self.expect(b'(')?;
-        let mut params = Vec::new();
-        while !self.accept(b')') {
-            params.push(self.param()?);
-            if !self.accept(b',') && self.token != Token::Mark(b')') {
-                return self.unexpected("',' or ')'");
+    /// Items with commas between them, up to a mark.
+    fn separated<T>(&mut self, close: u8, mut item: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+        let mut items = Vec::new();
+        while !self.accept(close) {
+            items.push(item(self)?);
+            if !self.accept(b',') && self.token != Token::Mark(close) {
+                return self.unexpected("','");
             }
         }
-        Ok(params)
+        Ok(items)
+    }
+
+    /// Parameters in parentheses, if there are some.
+    fn params(&mut self) -> Parsed<Vec<Param<'a>>> {
+        if self.accept(b'(') { self.separated(b')', Self::param) } else { Ok(Vec::new()) }
     }
 
     fn param(&mut self) -> Parsed<Param<'a>> {
@@ -448,14 +452,7 @@ impl<'a> Parser<'a> {
         if !self.accept(b'{') {
             return Ok(Initializer::Value(self.initial_value()?));
         }
-        let mut items = Vec::new();
-        while !self.accept(b'}') {
-            items.push(self.initializer(depth + 1)?);
-            if !self.accept(b',') && self.token != Token::Mark(b'}') {
-                return self.unexpected("',' or '}'");
-            }
-        }
-        Ok(Initializer::List(items))
+        Ok(Initializer::List(self.separated(b'}', |this| this.initializer(depth + 1))?))
     }
 
     fn initial_value(&mut self) -> Parsed<Constant<'a>> {
@@ -610,9 +607,9 @@ impl<'a> Parser<'a> {
             }
             Token::Word(".callprototype") => {
                 self.bump();
-                let returns = if self.token == Token::Mark(b'(') { self.params()? } else { Vec::new() };
+                let returns = self.params()?;
                 self.name()?;
-                let params = if self.token == Token::Mark(b'(') { self.params()? } else { Vec::new() };
+                let params = self.params()?;
                 self.skip_until_semicolon()?;
                 Ok(Statement::Prototype { label, signature: Signature { returns, params } })
             }
@@ -649,14 +646,7 @@ impl<'a> Parser<'a> {
     }
 
     fn list(&mut self, close: u8, depth: u32) -> Parsed<Vec<Operand<'a>>> {
-        let mut operands = Vec::new();
-        while !self.accept(close) {
-            operands.push(self.operand(depth)?);
-            if !self.accept(b',') && self.token != Token::Mark(close) {
-                return self.unexpected("','");
-            }
-        }
-        Ok(operands)
+        self.separated(close, |this| this.operand(depth))
     }
 
     fn operand(&mut self, depth: u32) -> Parsed<Operand<'a>> {
