@@ -16,4 +16,4 @@ pub fn refusals(refused: Vec<(String, LiftError)>) -> Vec<Refusal> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -9,6 +9,11 @@ const WORD: Ty = Ty::Int(32);
 
 impl<'a> Emitter<'a, '_> {
     pub fn bit_operation(&mut self, op: &Op<'a>) -> Option<()> {
+        if let ("prmt", [.., mode], [to, a, b, c]) = (op.name, &op.modifiers[..], &op.operands[..])
+            && let Some(selectors) = selectors_of(mode)
+        {
+            return self.is_cpu().then(|| self.permute(selectors, to, [a, b, c]))?;
+        }
         let scalar = op.scalar()?;
         let (ty, cpu) = (Ty::of(scalar), self.is_cpu());
         let text = ty.text();
@@ -97,6 +102,18 @@ impl<'a> Emitter<'a, '_> {
             ("dp2a", [a, b, c], ["hi"]) if cpu => self.dot_product(op, 16, 2, to, [a, b, c]),
             _ => None,
         }
+    }
+
+    /// `prmt` with a mode, which has the third operand choose among four selectors.
+    fn permute(&mut self, selectors: u64, to: &Resolved<'a>, [a, b, c]: [&Resolved<'a>; 3]) -> Option<()> {
+        let (a, b, c) = (self.bits(a, 32)?, self.bits(b, 32)?, self.bits(c, 32)?);
+        let number = self.value(format_args!("and i32 {c}, 3"));
+        let place = self.value(format_args!("shl i32 {number}, 4"));
+        let place = self.extend(&place, 32, 64, false);
+        let selector = self.value(format_args!("lshr i64 {selectors}, {place}"));
+        let selector = self.cast(&selector, Ty::Int(64), WORD);
+        let value = self.call(WORD, "llvm.nvvm.prmt", &[(WORD, &a), (WORD, &b), (WORD, &selector)]);
+        self.write_bits(to, 32, &value, false)
     }
 
     fn leading_zeros(&mut self, ty: Ty, a: &str) -> String {
@@ -291,6 +308,19 @@ impl<'a> Emitter<'a, '_> {
         }
         self.write_bits(to, 32, &sum, false)
     }
+}
+
+/// The four selectors of a mode of `prmt`, the first lowest.
+fn selectors_of(mode: &str) -> Option<u64> {
+    Some(match mode {
+        "f4e" => 0x6543_5432_4321_3210,
+        "b4e" => 0x0123_7012_6701_5670,
+        "rc8" => 0x3333_2222_1111_0000,
+        "ecl" => 0x3333_3222_3211_3210,
+        "ecr" => 0x3210_2210_1110_0000,
+        "rc16" => 0x3232_1010_3232_1010,
+        _ => return None,
+    })
 }
 
 /// The constant place and length of a field of `bfe` or `bfi`. Both within the word: beyond it ptxas (12 and 13) takes

@@ -129,7 +129,7 @@ impl<'a> Emitter<'a, '_> {
                 };
                 let (bits, width) = (self.bits(source, own.bits)?, own.bits.max(32));
                 let wide = self.extend(&bits, own.bits, width, own.is_signed());
-                let name = format!("{}2{}.{first}", integer(width, own.is_signed()), float(computed));
+                let name = format!("{}2{}.{first}", integer(width, own.is_signed()), letter(computed));
                 let value = self.call(computed, &format!("llvm.nvvm.{name}"), &[(Ty::Int(width), &wide)]);
                 let value = self.bounded(op, computed, value);
                 self.bits_of(&value, computed, scalar, mode.unwrap_or(0))?
@@ -152,10 +152,16 @@ impl<'a> Emitter<'a, '_> {
         let (computed, width) = (own.computed(), wanted.bits.max(32));
         let bits = self.bits(source, own.bits)?;
         let bits = if op.has("ftz") && own.bits == 32 { self.flush(&bits, 32) } else { bits };
-        let value = self.float_of(&bits, own)?;
-        let name = format!("llvm.nvvm.{}2{}.{mode}", float(computed), integer(width, wanted.is_signed()));
-        let value = self.call(Ty::Int(width), &name, &[(computed, &value)]);
-        let value = self.saturate(&value, Scalar { bits: width, ..wanted }, wanted);
+        let float = self.float_of(&bits, own)?;
+        let name = format!("llvm.nvvm.{}2{}.{mode}", letter(computed), integer(width, wanted.is_signed()));
+        let whole = self.call(Ty::Int(width), &name, &[(computed, &float)]);
+        let mut value = self.saturate(&whole, Scalar { bits: width, ..wanted }, wanted);
+        // A NaN of 64 bits becomes the highest bit alone, which saturation of a wider integer does not leave.
+        if own.bits == 64 && width > wanted.bits && !wanted.is_signed() {
+            let nan = self.value(format_args!("fcmp uno double {float}, {float}"));
+            let highest = 1u64 << (wanted.bits - 1);
+            value = self.value(format_args!("select i1 {nan}, i32 {highest}, i32 {value}"));
+        }
         Some(self.cast(&value, Ty::Int(width), Ty::Int(wanted.bits)))
     }
 
@@ -208,7 +214,7 @@ fn integer(bits: u32, signed: bool) -> &'static str {
     }
 }
 
-fn float(ty: Ty) -> char {
+fn letter(ty: Ty) -> char {
     if ty == Ty::F64 { 'd' } else { 'f' }
 }
 

@@ -148,6 +148,7 @@ impl<'a> Emitter<'a, '_> {
         let rounding = ROUNDINGS[if sixteen { 0 } else { mode }];
         let approximate = op.has("approx") || op.has("full");
         let mut value = match op.name {
+            "fma" if scalar.kind == Kind::Brain => self.fused_to_odd(&values),
             "add" | "mul" | "fma" => self.operate(op.name, rounding, computed, &values),
             "mad" => self.operate("fma", rounding, computed, &values),
             "sub" => {
@@ -184,6 +185,16 @@ impl<'a> Emitter<'a, '_> {
         self.call(ty, &format!("llvm.nvvm.{operation}.{how}.{}", suffix(ty)), &arguments)
     }
 
+    /// A fused product and sum in double precision that another rounding may follow: the last bit is one if bits are
+    /// lost. Those of `bf16` may be further apart than a double is long.
+    fn fused_to_odd(&mut self, values: &[String]) -> String {
+        let [cut, below, above] = ["rz", "rm", "rp"].map(|how| self.operate("fma", how, Ty::F64, values));
+        let inexact = self.value(format_args!("fcmp one double {below}, {above}"));
+        let (last, bits) = (self.extend(&inexact, 1, 64, false), self.cast(&cut, Ty::F64, Ty::Int(64)));
+        let odd = self.value(format_args!("or i64 {bits}, {last}"));
+        self.cast(&odd, Ty::Int(64), Ty::F64)
+    }
+
     /// The value within what `.sat` and `.relu` leave.
     pub fn bounded(&mut self, op: &Op<'a>, ty: Ty, mut value: String) -> String {
         if op.has("sat") {
@@ -191,15 +202,19 @@ impl<'a> Emitter<'a, '_> {
         }
         if op.has("relu") {
             let text = ty.text();
-            let negative = self.value(format_args!("fcmp olt {text} {value}, 0.0"));
+            let negative = self.value(format_args!("fcmp ole {text} {value}, 0.0"));
             value = self.value(format_args!("select i1 {negative}, {text} 0.0, {text} {value}"));
         }
         value
     }
 
-    /// A float of 16 or 32 bits whose denormals become zero of the same sign (`.ftz`).
+    /// A float whose denormals become zero of the same sign (`.ftz`).
     pub fn flush(&mut self, value: &str, bits: u32) -> String {
-        let (exponent, sign) = if bits == 16 { (0x7c00u32, 0x8000u32) } else { (0x7f80_0000, 0x8000_0000) };
+        let (exponent, sign): (u64, u64) = match bits {
+            16 => (0x7c00, 0x8000),
+            32 => (0x7f80_0000, 0x8000_0000),
+            _ => (0x7ff << 52, 1 << 63),
+        };
         let own = self.value(format_args!("and i{bits} {value}, {exponent}"));
         let small = self.value(format_args!("icmp eq i{bits} {own}, 0"));
         let zero = self.value(format_args!("and i{bits} {value}, {sign}"));

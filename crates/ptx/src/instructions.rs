@@ -175,7 +175,7 @@ pub static INSTRUCTIONS: &[Group] = &[
     (&["bfind"], of(Family::Bits), &[".{u32,s32,u64,s64} r, t", ".shiftamt.{u32,s32,u64,s64} r, t"]),
     (&["bfe"], of(Family::Bits), &[".{u32,s32,u64,s64} t, t, 3, 5", ".{u32,s32,u64,s64} t, t, r, r"]),
     (&["bfi"], of(Family::Bits), &[".{b32,b64} t, t, t, 3, 5", ".{b32,b64} t, t, t, r, r"]),
-    (&["prmt"], of(Family::Bits), &[".b32 r, r, r, r", ".{f4e,b4e,rc8,ecl,ecr,rc16}.b32 r, r, r, r"]),
+    (&["prmt"], of(Family::Bits), &[".b32 r, r, r, r", ".b32.{f4e,b4e,rc8,ecl,ecr,rc16} r, r, r, r"]),
     (&["lop3"], of(Family::Bits), &[".b32 r, r, r, r, 0x96"]),
     (&["fns"], of(Family::Bits), &[".b32 r, r, r, r"]),
     (&["dp4a"], of(Family::Bits), &[".{u32,s32}.{u32,s32} r, r, r, r"]),

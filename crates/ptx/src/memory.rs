@@ -271,6 +271,10 @@ impl<'a> Emitter<'a, '_> {
                 };
                 let at = self.offset(&pointer, own, old.len() as i64 * bytes as i64);
                 let text = element.text();
+                if scalar.bits == 16 && name == "fadd" {
+                    old.push(self.add_half(scalar.kind, &at, element, &value));
+                    continue;
+                }
                 old.push(
                     self.value(format_args!("atomicrmw {name} {place} {at}, {text} {value} {order}, align {bytes}")),
                 );
@@ -290,6 +294,16 @@ impl<'a> Emitter<'a, '_> {
             self.write_bits(item, ty.bits(), &value, false)?;
         }
         Some(())
+    }
+
+    /// Adds to a float of 16 bits on the CPU device. LLVM compares what it has converted, and some NaNs do not come
+    /// back as they were, so that its loop would not end.
+    fn add_half(&mut self, kind: Kind, place: &str, ty: Ty, value: &str) -> String {
+        let (mantissa, bias) = if kind == Kind::Brain { (7, 127) } else { (10, 15) };
+        let bits = self.cast(value, ty, Ty::Int(16));
+        let old = self
+            .value(format_args!("call i16 @__mneme_cpu.add16(ptr {place}, i16 {bits}, i64 {mantissa}, i64 {bias})"));
+        self.cast(&old, Ty::Int(16), ty)
     }
 
     fn convert_address(&mut self, op: &Op<'a>, to: &Resolved<'a>, from: &Resolved<'a>) -> Option<()> {

@@ -1,5 +1,6 @@
 //! Video instructions on two halves or four bytes, such as `vadd4`, `vabsdiff2` and `vset4`.
 
+use super::comparisons;
 use super::emitter::Emitter;
 use super::resolve::Op;
 use super::syntax::Scalar;
@@ -33,7 +34,7 @@ impl<'a> Emitter<'a, '_> {
                 self.extend(&low, bits, 32, scalar.is_signed())
             };
             let (x, y) = (part(&a, left), part(&b, right));
-            let value = self.video_lane(op, operation, left, &x, &y)?;
+            let value = self.video_lane(op, operation, &x, &y)?;
             values.push(if saturate { self.clamp(&value, bits, result.is_signed()) } else { value });
         }
         if add {
@@ -49,7 +50,7 @@ impl<'a> Emitter<'a, '_> {
         self.write_bits(to, 32, &value, false)
     }
 
-    fn video_lane(&mut self, op: &Op<'a>, operation: &str, scalar: Scalar, x: &str, y: &str) -> Option<String> {
+    fn video_lane(&mut self, op: &Op<'a>, operation: &str, x: &str, y: &str) -> Option<String> {
         let mut extremum = |name: &str| self.value(format!("call i32 @llvm.{name}.i32(i32 {x}, i32 {y})"));
         // Lanes are extended to 32 bits, so that signed comparison is right for both signs.
         Some(match operation {
@@ -70,12 +71,8 @@ impl<'a> Emitter<'a, '_> {
             }
             "vset" => {
                 let relation = op.modifiers.iter().find(|part| ["eq", "ne", "lt", "le", "gt", "ge"].contains(*part))?;
-                let sign = match (*relation, scalar.is_signed()) {
-                    ("eq" | "ne", _) => "",
-                    (_, true) => "s",
-                    (_, false) => "u",
-                };
-                let flag = self.value(format!("icmp {sign}{relation} i32 {x}, {y}"));
+                let relation = comparisons::of_integers(relation, true)?;
+                let flag = self.value(format!("icmp {relation} i32 {x}, {y}"));
                 self.resize(&flag, 1, 32, false)
             }
             _ => return None,

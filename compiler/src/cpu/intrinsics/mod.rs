@@ -26,6 +26,16 @@ pub fn meaning(name: &str, signature: &FunctionSignature) -> Meaning {
             None => Meaning::Unsupported(unsupported_intrinsic(nvvm)),
         };
     }
+    // A CPU's instructions take zeros of both signs for equal.
+    if let ["llvm", least @ ("minnum" | "minimumnum" | "maxnum" | "maximumnum"), "f32" | "f64"] =
+        name.split('.').collect::<Vec<_>>()[..]
+    {
+        let mut body = FunctionBody::default();
+        let operation = if least.starts_with("min") { "fmin" } else { "fmax" };
+        if arithmetic::define(&[operation, ""], signature, &mut body).is_some() {
+            return Meaning::Defined(body);
+        }
+    }
     if name.starts_with("llvm.") || name.starts_with("__mneme_cpu") {
         return Meaning::Native;
     }

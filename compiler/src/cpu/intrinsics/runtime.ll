@@ -302,6 +302,36 @@ define float @__mneme_cpu.narrow(double %value, i32 %mode) alwaysinline nounwind
 }
 
 ; A double rounded to a 16-bit float with `mantissa` explicit bits and an exponent bias; mode as in `__mneme_cpu_round`. NaN becomes 0x7fff.
+define double @__mneme_cpu.widen16(i16 %bits, i64 %mantissa) alwaysinline nounwind {
+  %half = bitcast i16 %bits to half
+  %of.half = fpext half %half to double
+  %wide = zext i16 %bits to i32
+  %high = shl i32 %wide, 16
+  %float = bitcast i32 %high to float
+  %of.brain = fpext float %float to double
+  %is.half = icmp eq i64 %mantissa, 10
+  %value = select i1 %is.half, double %of.half, double %of.brain
+  ret double %value
+}
+
+define i16 @__mneme_cpu.add16(ptr %at, i16 %value, i64 %mantissa, i64 %bias) alwaysinline nounwind {
+start:
+  %more = call double @__mneme_cpu.widen16(i16 %value, i64 %mantissa)
+  %first = load atomic i16, ptr %at acquire, align 2
+  br label %try
+try:
+  %old = phi i16 [ %first, %start ], [ %found, %try ]
+  %own = call double @__mneme_cpu.widen16(i16 %old, i64 %mantissa)
+  %sum = fadd double %own, %more
+  %new = call i16 @__mneme_cpu.narrow16(double %sum, i32 0, i64 %mantissa, i64 %bias)
+  %pair = cmpxchg ptr %at, i16 %old, i16 %new acq_rel acquire
+  %found = extractvalue { i16, i1 } %pair, 0
+  %done = extractvalue { i16, i1 } %pair, 1
+  br i1 %done, label %end, label %try
+end:
+  ret i16 %old
+}
+
 define i16 @__mneme_cpu.narrow16(double %value, i32 %mode, i64 %mantissa, i64 %bias) alwaysinline nounwind {
   %bits = bitcast double %value to i64
   %negative = icmp slt i64 %bits, 0

@@ -6,6 +6,7 @@ use mneme_ptx::instructions::{Form, REGISTERS, forms};
 use mneme_ptx::lift;
 
 use super::{FunctionSignature, translate};
+use crate::lifting::tests::table::left_out;
 
 const HEADER: &str = ".version 8.6\n.target sm_90a\n.address_size 64\n";
 
@@ -24,6 +25,18 @@ instruction that is not listed stays inline assembly, and the CPU device refuses
 
 | form | lifted | CPU device |
 | --- | --- | --- |
+";
+
+const LEFT_OUT: &str = "
+## Forms that are not compared with a model
+
+A test runs every other form on edge values at `default<O0>`, `default<O1>` and `default<O3>`, and compares the results
+with PTX's manual: on the CPU device always, and on a GPU with `MNEME_TEST_DEVICE=cuda`
+(`cargo test -p mneme-compiler --lib -- table`). Results are exact. Those of `.approx` and of tensor cores are within
+the manual's bounds. The manual leaves open what `div` and `rem` give for a divisor of zero.
+
+| reason, and the test that covers the forms otherwise | forms |
+| --- | --- |
 ";
 
 /// The result for all instructions of a form, with the exceptions.
@@ -63,6 +76,18 @@ fn the_page_lists_what_becomes_of_every_form() {
     for form in forms() {
         let (lifted, cpu) = (outcome(&form, lifted), outcome(&form, on_the_cpu));
         page.push_str(&format!("| `{}` | {lifted} | {cpu} |\n", form.pattern.replace('|', "\\|")));
+    }
+    page.push_str(LEFT_OUT);
+    let mut by_reason: Vec<(&str, Vec<String>)> = Vec::new();
+    for (form, reason) in forms().filter_map(|form| left_out(&form).map(|reason| (form, reason))) {
+        let pattern = format!("`{}`", form.pattern.replace('|', "\\|"));
+        match by_reason.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, patterns)) => patterns.push(pattern),
+            None => by_reason.push((reason, vec![pattern])),
+        }
+    }
+    for (reason, patterns) in by_reason {
+        page.push_str(&format!("| {reason} | {} |\n", patterns.join("<br>")));
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/ptx.md");
     if std::env::var_os("MNEME_UPDATE_DOCS").is_some() {

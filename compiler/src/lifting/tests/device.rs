@@ -2,7 +2,7 @@
 //!
 //! They need a GPU (`MNEME_TEST_DEVICE=cuda`). `MNEME_LIFT_PROGRAMS` sets the number of programs.
 
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 
 use libloading::{Library, Symbol};
 use mneme_abi::cuda::driver::pointers;
@@ -16,7 +16,7 @@ use super::random::{Program, Random, State};
 use crate::{BuildRequest, InputCode, build};
 
 /// The functions of CUDA's driver that the test needs.
-struct Driver(Library);
+pub struct Driver(Library);
 
 /// Calls a function of the driver, which has to succeed.
 macro_rules! call {
@@ -29,7 +29,7 @@ macro_rules! call {
 }
 
 impl Driver {
-    fn open() -> Self {
+    pub fn open() -> Self {
         // SAFETY: the driver's library, whose constructors may run.
         let driver = Self(unsafe { Library::new("libcuda.so.1") }.expect("CUDA's driver"));
         let (mut context, mut device) = (std::ptr::null_mut(), 0);
@@ -43,7 +43,7 @@ impl Driver {
         driver
     }
 
-    fn architecture(&self) -> String {
+    pub fn architecture(&self) -> String {
         let of = |attribute| {
             let mut value = 0;
             // SAFETY: one number is written.
@@ -55,30 +55,50 @@ impl Driver {
 
     /// The output of the kernel `k` of an image for the input.
     fn run(&self, image: &[u8], input: &[u64], threads: u32) -> Vec<u64> {
-        let mut image = image.to_vec();
-        image.push(0);
+        let image = [image, b"\0"].concat();
+        self.try_run(&image, c"k", input, 1, threads).unwrap_or_else(|status| panic!("{status:?}"))
+    }
+
+    /// The output of a kernel of an image, as long as the input.
+    ///
+    /// # Errors
+    /// The driver's status if it does not take the image.
+    pub fn try_run(
+        &self,
+        image: &[u8],
+        kernel: &CStr,
+        input: &[u64],
+        blocks: u32,
+        threads: u32,
+    ) -> Result<Vec<u64>, Status> {
         let (mut module, mut function) = (std::ptr::null_mut(), std::ptr::null_mut());
         let bytes = size_of_val(input);
         let mut places = [0u64; 2];
         let mut output = vec![0u64; input.len()];
         // SAFETY: buffers have the given lengths and outlive the calls. The kernel takes two addresses.
         unsafe {
-            call!(self, cuModuleLoadData(&mut module, image.as_ptr().cast()));
-            call!(self, cuModuleGetFunction(&mut function, module, c"k".as_ptr()));
+            let load: Symbol<'_, pointers::cuModuleLoadData> =
+                self.0.get("cuModuleLoadData").expect("cuModuleLoadData");
+            match load(&mut module, image.as_ptr().cast()) {
+                Status::SUCCESS => {}
+                status => return Err(status),
+            }
+            call!(self, cuModuleGetFunction(&mut function, module, kernel.as_ptr()));
             for place in &mut places {
                 call!(self, cuMemAlloc_v2(place, bytes));
             }
             call!(self, cuMemcpyHtoD_v2(places[0], input.as_ptr().cast(), bytes));
             let mut parameters: [*mut c_void; 2] = [(&raw mut places[0]).cast(), (&raw mut places[1]).cast()];
             let (parameters, nothing) = (parameters.as_mut_ptr(), std::ptr::null_mut());
-            call!(self, cuLaunchKernel(function, 1, 1, 1, threads, 1, 1, 0, std::ptr::null_mut(), parameters, nothing));
+            let stream = std::ptr::null_mut();
+            call!(self, cuLaunchKernel(function, blocks, 1, 1, threads, 1, 1, 0, stream, parameters, nothing));
             call!(self, cuMemcpyDtoH_v2(output.as_mut_ptr().cast(), places[1], bytes));
             for place in places {
                 call!(self, cuMemFree_v2(place));
             }
             call!(self, cuModuleUnload(module));
         }
-        output
+        Ok(output)
     }
 }
 

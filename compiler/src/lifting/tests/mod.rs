@@ -3,6 +3,7 @@
 mod device;
 mod libraries;
 mod random;
+pub(crate) mod table;
 
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
