@@ -55,8 +55,7 @@ impl Driver {
 
     /// The output of the kernel `k` of an image for the input.
     fn run(&self, image: &[u8], input: &[u64], threads: u32) -> Vec<u64> {
-        let image = [image, b"\0"].concat();
-        self.try_run(&image, c"k", input, 1, threads).unwrap_or_else(|status| panic!("{status:?}"))
+        self.try_run(image, c"k", input, 1, threads).unwrap_or_else(|status| panic!("{status:?}"))
     }
 
     /// The output of a kernel of an image, as long as the input.
@@ -71,6 +70,8 @@ impl Driver {
         blocks: u32,
         threads: u32,
     ) -> Result<Vec<u64>, Status> {
+        // Text ends with a zero.
+        let image = [image, b"\0"].concat();
         let (mut module, mut function) = (std::ptr::null_mut(), std::ptr::null_mut());
         let bytes = size_of_val(input);
         let mut places = [0u64; 2];
