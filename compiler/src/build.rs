@@ -13,7 +13,7 @@ use mneme_builds::{BuildText, ImageKind, Target};
 use mneme_image::{code_object, cubin, ptx as ptx_image};
 use mneme_model::architecture::Processor;
 use mneme_model::compile_options::CompileOptions;
-use mneme_model::configuration::{Configuration, DEFAULT_PASSES};
+use mneme_model::configuration::{Configuration, Field};
 use mneme_model::launch::Dim3;
 use mneme_ptx::names::{self, NamedAddress};
 
@@ -323,17 +323,8 @@ fn build_code_object(request: &BuildRequest<'_>, image: &[u8]) -> Result<Artifac
 
 /// Refuses fields that only an assembler can implement.
 fn refuse_assembly_fields(request: &BuildRequest<'_>, code: &'static str) -> Result<(), BuildError> {
-    let configuration = request.configuration;
-    for (field, changed) in [
-        ("maxnreg", configuration.maxnreg > 0),
-        ("ptx_opt", configuration.ptx_opt.is_some()),
-        ("ptxas_options", configuration.ptxas_options.is_some()),
-    ] {
-        if changed {
-            return Err(BuildError::NeedsIr { code, field });
-        }
-    }
-    Ok(())
+    let changed = request.configuration.differences(&request.as_recorded()).find(|field| field.reaches_assembler);
+    changed.map_or(Ok(()), |field| Err(BuildError::NeedsIr { code, field: field.name }))
 }
 
 /// Checks the parameters of code from elsewhere, which is launched with the recorded parameter buffer. `found` are
@@ -393,27 +384,26 @@ const CPU_DEVICE: &str = "the CPU device";
 
 /// The first field that needs IR, or the CPU device, which needs it always.
 fn needs_ir(request: &BuildRequest<'_>) -> Option<&'static str> {
-    let configuration = request.configuration;
-    let default = request.as_recorded();
-    let passes =
-        !configuration.passes.trim().is_empty() && ![DEFAULT_PASSES, &default.passes].contains(&&*configuration.passes);
-    let fields = [
-        ("passes", passes || request.external.is_some()),
-        ("lift", configuration.lift),
-        ("llvm", configuration.llvm.is_some()),
-        ("specialize", configuration.specialize.any()),
-        ("codegen_opt", ![3, default.codegen_opt].contains(&configuration.codegen_opt)),
-        ("specialize_dims", configuration.specialize_dims),
-        ("set_launch_bounds", configuration.set_launch_bounds),
-        ("facts", configuration.facts),
-        ("fast_math", configuration.fast_math),
-        ("llvm_options", !configuration.llvm_options.is_empty()),
+    let configuration = request.configuration.grounded();
+    let plain = Configuration::default();
+    // The default pipeline and level are no wish, whatever the application's are; nor are its own.
+    let is_usual = |field: &Field| match field.name {
+        "passes" => ["", &plain.passes].contains(&configuration.passes.trim()),
+        "codegen_opt" => configuration.codegen_opt == plain.codegen_opt,
+        _ => false,
+    };
+    let mut changed = configuration.differences(&request.as_recorded()).filter(|field| field.needs_ir);
+    if let Some(field) = changed.find(|field| !is_usual(field)) {
+        return Some(field.name);
+    }
+    let others = [
+        ("passes", request.external.is_some()),
         ("looking for faults", request.instrument == Some(Instrument::Faults)),
         ("watching writes", request.instrument == Some(Instrument::Writes)),
         ("telling what is touched", request.instrument == Some(Instrument::Touched)),
         (CPU_DEVICE, matches!(request.target, Target::Cpu { .. })),
     ];
-    fields.into_iter().find(|(_, set)| *set).map(|(field, _)| field)
+    others.into_iter().find(|(_, set)| *set).map(|(field, _)| field)
 }
 
 fn assemble(

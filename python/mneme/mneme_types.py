@@ -108,6 +108,7 @@ class ExperimentConfiguration:
     prune: bool = True
     internalize: bool = True
 
+    # Written by `MNEME_UPDATE_DOCS=1 cargo test -p mneme-model` from crates/model/src/configuration/fields.rs.
     facts: bool = False
     maxnreg: int = 0
     ptx_opt: Optional[int] = None

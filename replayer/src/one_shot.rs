@@ -10,7 +10,7 @@ use mneme_model::result::{Mismatch, ReplayResult, ReplayStatus, Variation};
 use mneme_recording::rules::Rules;
 use mneme_system::exit;
 
-use crate::cli::{LlvmChoice, OneShot};
+use crate::cli::OneShot;
 use crate::compilers;
 use crate::context::ReplayContext;
 use crate::error::Fatal;
@@ -45,11 +45,12 @@ fn refuse_elsewhere(regions: &[SnapshotRegion], address: u64, bytes: u64) -> Res
 
 /// Replays the configuration of a command line. Returns the exit status.
 pub fn run(options: &OneShot, context: &ReplayContext) -> Result<i32, Fatal> {
-    let mut configuration = options.configuration(context.recorded.recorded_configuration());
-    // A pipeline on the command line must run, even that of O3.
-    configuration.lift |= options.passes.is_some() && context.is_ptx() && !configuration.original;
+    let mut configuration = options.configuration(&context.recorded.recorded_configuration())?;
+    // A pipeline on the command line must run, even that of O3, unless --no-lift says otherwise.
+    let names_pipeline = options.passes.is_some() && !options.fields.sets("lift");
+    configuration.lift |= names_pipeline && context.is_ptx() && !configuration.original;
     configuration.check().map_err(|error| Fatal::new(exit::BAD_USAGE, error))?;
-    if options.launch.compilation.llvm == Some(LlvmChoice::All) {
+    if options.fields.all_llvms {
         return compilers::run(options, context, &configuration);
     }
     if let Some(Observe::Writes { address, bytes }) = options.observation.wrote {

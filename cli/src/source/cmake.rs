@@ -1,5 +1,6 @@
 //! Writes the CMake file with the options that compile kernels as they were tuned.
 
+use mneme_model::compile_options::CompileOptions;
 use mneme_model::configuration::Configuration;
 
 use super::{TunedKernel, TunedLaunch, provenance};
@@ -30,7 +31,7 @@ fn entry(name: &str, launch: &TunedLaunch) -> String {
     let mut text =
         format!("\n# {}, {}: {}\n", line(&launch.kernel), line(&launch.architecture), line(&provenance(launch)));
     for what in without {
-        text += &format!("# Compilers have no option for {}; mneme apply and Proteus support it.\n", line(&what));
+        text += &format!("# Compilers have no option for {}; mneme apply has it.\n", line(&what));
     }
     let list = |words: Vec<String>| words.iter().map(|word| format!(" {}", quoted(word))).collect::<String>();
     text += &format!("set({name}_CLANG{})\nset({name}_NVCC{})\n", list(clang), list(nvcc));
@@ -45,6 +46,19 @@ struct CompilerOptions {
     /// Settings without an option.
     without: Vec<String>,
 }
+
+/// The fields with an option of clang, and launch bounds, which are in the header of `mneme export --header`.
+const EXPRESSED: [&str; 9] = [
+    "passes",
+    "fast_math",
+    "maxnreg",
+    "ptx_opt",
+    "ptxas_options",
+    "llvm_options",
+    "set_launch_bounds",
+    "max_threads",
+    "min_blocks_per_sm",
+];
 
 fn options(tuned: &Configuration) -> CompilerOptions {
     let mut options = CompilerOptions::default();
@@ -70,18 +84,19 @@ fn options(tuned: &Configuration) -> CompilerOptions {
         both(&["-Xarch_device", "-mllvm", "-Xarch_device", word], &[]);
     }
     let level = tuned.passes.strip_prefix("default<O").and_then(|rest| rest.strip_suffix('>'));
-    match level {
-        Some(level) if level.len() == 1 => options.clang.insert(0, format!("-O{level}")),
-        _ => options.without.push(format!("the pipeline {}", tuned.passes)),
+    let mut plain = Configuration::default();
+    match level.filter(|level| level.len() == 1) {
+        Some(level) => {
+            options.clang.insert(0, format!("-O{level}"));
+            plain = plain.compiled_as(&CompileOptions { level: level.into(), ..CompileOptions::default() });
+        }
+        None => options.without.push(format!("the pipeline {}", tuned.passes)),
     }
-    if tuned.specialize.any() {
-        options.without.push("arguments that are folded into the code".into());
-    }
-    if tuned.specialize_dims {
-        options.without.push("dimensions that are folded into the code".into());
-    }
+    let changed = tuned.grounded().differences(&plain.grounded());
+    let others = changed.filter(|field| field.effect.changes_code() && !EXPRESSED.contains(&field.name));
+    options.without.extend(others.map(|field| field.name.to_owned()));
     if !tuned.llvm_options.is_empty() {
-        options.without.push("LLVM's options in nvcc".into());
+        options.without.push("llvm_options in nvcc".into());
     }
     options
 }
@@ -129,12 +144,7 @@ mod tests {
         assert!(text.contains(clang), "{text}");
         assert!(text.contains("set(MNEME_TUNED_STEP_NVCC --use_fast_math --maxrregcount=64 -Xptxas -O2)\n"), "{text}");
         assert!(text.contains("set(MNEME_TUNED_STEP_2_CLANG)\n"), "{text}");
-        for what in [
-            "the pipeline function(sroa)",
-            "arguments that are folded",
-            "dimensions that are",
-            "LLVM's options in nvcc",
-        ] {
+        for what in ["the pipeline function(sroa)", "specialize;", "specialize_dims;", "llvm_options in nvcc"] {
             assert!(text.contains(&format!("# Compilers have no option for {what}")), "{what}: {text}");
         }
     }

@@ -144,7 +144,7 @@ impl Server<'_> {
 
 /// A number for assembler options, because equal PTX with other options is other code.
 fn assembler_options(configuration: &Configuration) -> u64 {
-    let options = (configuration.maxnreg, configuration.ptx_opt, &configuration.ptxas_options, configuration.fast_math);
+    let options = configuration.clone().reset(|field| !field.reaches_assembler);
     let hash = chunk_id(&serde_json::to_vec(&options).expect("plain data serialises")).0;
     u64::from_le_bytes(hash[..8].try_into().expect("eight bytes"))
 }

@@ -34,7 +34,7 @@ pub fn non_negative(text: &str) -> Result<f64, ValueError> {
 }
 
 /// Gives the named options a second dash where they have one, up to a bare `--`. Values joined by `=` stay joined.
-pub fn normalise(arguments: impl IntoIterator<Item = OsString>, names: &[&str]) -> Vec<OsString> {
+pub fn normalise(arguments: impl IntoIterator<Item = OsString>, names: &[impl AsRef<str>]) -> Vec<OsString> {
     let mut ours = true;
     arguments
         .into_iter()
@@ -50,10 +50,10 @@ pub fn normalise(arguments: impl IntoIterator<Item = OsString>, names: &[&str]) 
         .collect()
 }
 
-fn is_named(argument: &OsStr, names: &[&str]) -> bool {
+fn is_named(argument: &OsStr, names: &[impl AsRef<str>]) -> bool {
     let Some(name) = argument.to_str().and_then(|argument| argument.strip_prefix('-')) else { return false };
     let name = name.split_once('=').map_or(name, |(name, _)| name);
-    names.contains(&name)
+    names.iter().any(|it| it.as_ref() == name)
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ use self::rate::FailureRate;
 use self::search::Judgement;
 use self::stages::Stages;
 use crate::calibration;
-use crate::cli::{Bisect, FailureKind, LlvmChoice};
+use crate::cli::{Bisect, FailureKind};
 use crate::context::settings::ReplaySettings;
 use crate::error::Fatal;
 
@@ -51,13 +51,13 @@ pub fn run(options: &Bisect) -> Result<i32, Fatal> {
         let error = "--original replays the application's own code, which has no passes to search; leave it out";
         return Err(Fatal::new(exit::BAD_USAGE, error));
     }
-    if options.launch.compilation.llvm == Some(LlvmChoice::All) {
+    if options.fields.all_llvms {
         let error = "--llvm all compares compilers; a bisection is of one, or of two with --good-llvm and --bad-llvm";
         return Err(Fatal::new(exit::BAD_USAGE, error));
     }
     let context = calibration::open(ReplaySettings {
         code: options.code.file(),
-        llvm: options.bad_llvm.or(options.launch.compilation.llvm.and_then(LlvmChoice::version)),
+        llvm: options.bad_llvm.or(options.fields.llvm()),
         standby: true,
         quiet: true,
         ..options.common.settings()
@@ -75,7 +75,7 @@ pub fn run(options: &Bisect) -> Result<i32, Fatal> {
     for version in [options.good_llvm, options.bad_llvm].into_iter().flatten() {
         context.programs.chosen(Some(version), context.written_by)?;
     }
-    let mut failing = options.configuration(context.recorded.recorded_configuration());
+    let mut failing = options.configuration(&context.recorded.recorded_configuration())?;
     failing.lift |= context.is_ptx();
     // The level that is searched is one that is said.
     let own = context.recorded.instance.ours.compiled.as_ref().map_or(3, |application| application.ptx_opt);

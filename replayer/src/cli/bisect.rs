@@ -7,8 +7,10 @@ use std::time::Duration;
 use clap::Parser;
 use mneme_model::configuration::{Configuration, DEFAULT_PASSES};
 use mneme_system::arguments::ValueError;
+use serde_json::json;
 
-use super::{CodeOptions, CommonOptions, LaunchOptions, ONE_DASH};
+use super::{CodeOptions, CommonOptions, FieldOptions, with_one_dash};
+use crate::error::Fatal;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -92,7 +94,7 @@ pub struct Bisect {
     pub color: ColorChoice,
 
     #[command(flatten)]
-    pub launch: LaunchOptions,
+    pub fields: FieldOptions,
     #[command(flatten)]
     pub code: CodeOptions,
 }
@@ -125,13 +127,16 @@ pub enum ColorChoice {
 impl Bisect {
     /// Reads a command line, whose first word is the program.
     pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
-        Self::try_parse_from(mneme_system::arguments::normalise(words, ONE_DASH))
+        Self::try_parse_from(mneme_system::arguments::normalise(words, &with_one_dash()))
     }
 
     /// The configuration that fails.
-    pub fn configuration(&self, recorded: Configuration) -> Configuration {
-        let configuration = self.launch.configuration(Some(&self.passes), recorded);
-        Configuration { llvm: self.bad_llvm.or(configuration.llvm), ..configuration }
+    ///
+    /// # Errors
+    /// A value that the field cannot have.
+    pub fn configuration(&self, recorded: &Configuration) -> Result<Configuration, Fatal> {
+        let bad_llvm = self.bad_llvm.map(|version| ("llvm", json!(version)));
+        self.fields.configuration([("passes", json!(self.passes))].into_iter().chain(bad_llvm), recorded)
     }
 
     /// The factor for the reference's figure.
@@ -169,11 +174,11 @@ mod tests {
             (options.failing, options.threshold(), options.reference.as_str()),
             (FailureKind::Slow, 1.2, "default<O0>")
         );
-        let found = options.configuration(Configuration::recorded(Default::default(), Default::default(), 0));
+        let found = options.configuration(&Configuration::default()).unwrap();
         assert_eq!((found.block.x, found.codegen_opt, found.passes.as_str()), (64, 1, "default<O2>"));
         assert_eq!(read("-rdb a.json --failing regs").unwrap().threshold(), 1.0);
         let options = read("-rdb a.json default<O3> --good-llvm 19 --bad-llvm 22").unwrap();
-        let found = options.configuration(Configuration::recorded(Default::default(), Default::default(), 0));
+        let found = options.configuration(&Configuration::default()).unwrap();
         assert_eq!((options.good_llvm, found.llvm), (Some(19), Some(22)));
         assert!(read("-rdb a.json --good-llvm 19").is_err() && read("-rdb a.json --bad-llvm 22").is_err());
         assert!(read("-rdb a.json --threshold 0.5").is_err());

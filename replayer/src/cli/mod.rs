@@ -6,28 +6,29 @@ use std::path::PathBuf;
 use clap::builder::RangedI64ValueParser;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use mneme_builds::Keep;
-use mneme_model::configuration::{CacheState, Configuration, MAX_RUNS};
+use mneme_model::configuration::{Configuration, MAX_RUNS};
+use serde_json::json;
 
 use crate::context::settings::ReplaySettings;
+use crate::error::Fatal;
 
 mod bisect;
 mod code;
 mod common;
-mod compilation;
-mod launch;
+mod fields;
 mod observation;
 mod verification;
 
 pub use bisect::{Bisect, ColorChoice, FailureKind};
 pub use code::CodeOptions;
 pub use common::{CommonOptions, Timers};
-pub use compilation::{CompilationOptions, LlvmChoice};
-pub use launch::LaunchOptions;
+pub use fields::FieldOptions;
 pub use observation::ObservationOptions;
 
 /// Long options that users write with one dash.
-const ONE_DASH: &[&str] =
-    &["rdb", "rid", "gidx", "gidy", "gidz", "bidx", "bidy", "bidz", "shem", "sdims", "slb", "co", "it", "ol", "wu"];
+fn with_one_dash() -> Vec<String> {
+    ["rdb", "rid", "ol"].map(String::from).into_iter().chain(fields::with_one_dash()).collect()
+}
 
 const USAGE: &str = "mneme-replay [-rdb FOLDER] [--kernel NAME] [-rid ID] [OPTIONS] [PIPELINE]\n       \
                      mneme-replay sweep [-rdb FOLDER] [--kernel NAME] [-rid ID] [OPTIONS] CONFIGURATIONS\n       \
@@ -177,13 +178,10 @@ pub struct OneShot {
     pub passes: Option<String>,
 
     #[command(flatten)]
-    pub launch: LaunchOptions,
+    pub fields: FieldOptions,
 
     #[command(flatten)]
     pub runs: RunOptions,
-    /// Empty the device's level 2 cache before each measured run
-    #[arg(long)]
-    pub cold_cache: bool,
 
     /// Also count a launch on the hardware, with NVIDIA's names of counters, as in
     /// dram__bytes.sum,smsp__inst_executed.sum; CUPTI (CUDA 12.6 or later) must be installed
@@ -239,7 +237,8 @@ impl Arguments {
 
     /// Reads a command line, whose first word is the program.
     pub fn read(words: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
-        let matches = Self::command().try_get_matches_from(mneme_system::arguments::normalise(words, ONE_DASH))?;
+        let matches =
+            Self::command().try_get_matches_from(mneme_system::arguments::normalise(words, &with_one_dash()))?;
         match matches.subcommand_name() {
             Some(_) => Self::from_arg_matches(&matches),
             None => OneShot::from_arg_matches(&matches).map(|one_shot| Self::OneShot(Box::new(one_shot))),
@@ -272,7 +271,7 @@ impl Arguments {
             texts: all || output_ll.is_some() || output_ptx.is_some(),
             survey: repeat.is_some(),
             dump: dump_diff.clone(),
-            llvm: options.launch.compilation.llvm.and_then(LlvmChoice::version),
+            llvm: options.fields.llvm(),
             original: code.original,
             ..common
         }
@@ -281,12 +280,13 @@ impl Arguments {
 
 impl OneShot {
     /// The recorded configuration with the changes of the options.
-    pub fn configuration(&self, recorded: Configuration) -> Configuration {
-        let original = self.code.original;
-        // Fields for compiling do not apply to the application's own code.
-        let recorded = if original { recorded.of_original() } else { recorded };
-        let cache = if self.cold_cache { CacheState::Cold } else { recorded.cache };
-        Configuration { original, cache, ..self.launch.configuration(self.passes.as_deref(), recorded) }
+    ///
+    /// # Errors
+    /// A value that the field cannot have.
+    pub fn configuration(&self, recorded: &Configuration) -> Result<Configuration, Fatal> {
+        let passes = self.passes.iter().map(|passes| ("passes", json!(passes)));
+        let original = self.code.original.then_some(("original", json!(true)));
+        self.fields.configuration(passes.chain(original), recorded)
     }
 }
 
@@ -308,7 +308,7 @@ mod tests {
     }
 
     fn configuration(line: &str) -> Configuration {
-        one_shot(line).configuration(Configuration::recorded(Dim3::new(10, 2, 3), Dim3::new(32, 4, 1), 16))
+        one_shot(line).configuration(&Configuration::recorded(Dim3::new(10, 2, 3), Dim3::new(32, 4, 1), 16)).unwrap()
     }
 
     #[test]
@@ -392,7 +392,7 @@ mod tests {
             "sweep -rdb a.json one.jsonl two.jsonl",
             "-rdb a.json -co 4",
             "-rdb a.json --ptx-opt 4",
-            "-rdb a.json --maxnreg 0",
+            "-rdb a.json --maxnreg 256",
             "-rdb a.json --specialize=x",
             "-rdb a.json --ir a.ll --ptx a.ptx",
             "-rdb a.json --source-flag -DX",

@@ -1,9 +1,12 @@
 //! The head of a report: the kernel, the winner if there is one, and how to run it.
 
+use std::path::Path;
+
 use maud::{Markup, html};
 use mneme_model::configuration::Configuration;
 use mneme_model::result::Environment;
 use mneme_model::text::ratio;
+use mneme_recording::database::KernelRecord;
 use serde_json::Value;
 
 use super::chart;
@@ -149,6 +152,7 @@ pub fn winner(archive: &Archive) -> Markup {
     // Settings that do not apply are not shown as differences.
     let applied = |config: &Configuration| serde_json::to_value(config.grounded()).unwrap_or_default();
     let changes = changes(&recorded.as_ref().map(applied).unwrap_or_default(), &applied(&best));
+    let in_recording = in_recording(archive);
     // Another installation may choose another compiler by default.
     let environment = serde_json::from_value::<Environment>(archive.best["result"]["environment"].clone());
     best.llvm = best.llvm.or(environment.ok().and_then(|environment| environment.compiled_by_another()));
@@ -190,7 +194,7 @@ pub fn winner(archive: &Archive) -> Markup {
                     (command("Change the launch in its source", &source))
                 }
             }
-            (command("Replay it", &replay_command(&replayed_winner(archive, recorded.as_ref()), &best)))
+            (command("Replay it", &replay_command(&replayed_winner(archive, in_recording.as_ref()), &best)))
             @if archive.config["no_proteus_output"] != true && is_exported {
                 @let file = archive.config["proteus_output"].as_str().map_or_else(|| archive.folder.join(proteus::FILE), Into::into);
                 @let usage = proteus_usage(&file, recorded.as_ref(), &best);
@@ -255,6 +259,14 @@ fn changes(before: &Value, after: &Value) -> Vec<(String, String, String)> {
         .map(|name| (name.clone(), value(&before, name), value(&after, name)))
         .filter(|(_, before, after)| before != after)
         .collect()
+}
+
+/// The recorded configuration, if the recording is still there. The baseline may have another pipeline.
+fn in_recording(archive: &Archive) -> Option<Configuration> {
+    let path = Path::new(one(&archive.config["record_database"])?);
+    let record = KernelRecord::load(path).ok()?;
+    let (_, instance) = record.instance(path, one(&archive.config["record_id"])).ok()?;
+    Some(instance.recorded_configuration())
 }
 
 /// The options with which the session replayed.

@@ -6,6 +6,25 @@ use serde_json::{Map, Value, json};
 /// The file for Proteus in the results folder.
 pub const FILE: &str = "proteus_tuned_kernels.json";
 
+/// The fields of a configuration that the file has settings for, or that Proteus does anyway.
+const EXPRESSED: [&str; 8] = [
+    "passes",
+    "codegen_opt",
+    "codegen_method",
+    "set_launch_bounds",
+    "max_threads",
+    "min_blocks_per_sm",
+    "specialize_dims",
+    "internalize",
+];
+
+/// The fields that compile the best configuration's code and that Proteus cannot be told.
+pub fn lost(best: &Configuration) -> Vec<&'static str> {
+    let changed = best.differences(&Configuration::default());
+    let is_lost = |name: &&str| !EXPRESSED.contains(name);
+    changed.filter(|field| field.effect.changes_code()).map(|field| field.name).filter(is_lost).collect()
+}
+
 /// The content of `proteus_tuned_kernels.json`, which Proteus reads through `PROTEUS_TUNED_KERNELS`.
 pub fn proteus_tuned_kernels(kernel: &str, best: &Configuration) -> Value {
     // Proteus numbers the levels 0 to 3. It ignores the level for other pipelines.

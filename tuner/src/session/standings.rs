@@ -224,17 +224,7 @@ fn confirmed(trial: &Trial, finalist: &Finalist) -> Trial {
 /// Number of code-generation settings in which two configurations differ.
 fn changes(one: &Configuration, other: &Configuration) -> usize {
     let (one, other) = (one.grounded(), other.grounded());
-    let differ = [
-        one.passes != other.passes,
-        one.codegen_opt != other.codegen_opt,
-        one.specialize != other.specialize,
-        one.specialize_dims != other.specialize_dims,
-        one.internalize != other.internalize,
-        one.set_launch_bounds != other.set_launch_bounds,
-        one.max_threads != other.max_threads,
-        one.min_blocks_per_sm != other.min_blocks_per_sm,
-    ];
-    differ.into_iter().filter(|differs| *differs).count()
+    one.differences(&other).filter(|field| field.effect.changes_code()).count()
 }
 
 /// What a measurement depends on: trials with equal identities differ by noise only.

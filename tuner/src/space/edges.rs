@@ -2,12 +2,11 @@
 //!
 //! A better value may lie outside.
 
+use mneme_model::configuration::{FIELDS, Kind};
 use serde_json::Value;
 
 use super::{Domain, Parameter, Point};
 
-/// Parameters whose range is all that compilers know.
-const LEVELS: [&str; 2] = ["codegen_opt", "ptx_opt"];
 /// Minimum number of values at which a range has more than edges.
 const RANGE: u64 = 3;
 
@@ -18,7 +17,9 @@ pub fn of(parameters: &[Parameter], point: &Point) -> Vec<String> {
         let end = end(&parameter.domain, value)?;
         Some(format!("{} is {value}, the {end} value in the space", parameter.name))
     };
-    parameters.iter().filter(|parameter| !LEVELS.contains(&parameter.name.as_str())).filter_map(on_edge).collect()
+    // The range of a level is all that compilers know.
+    let is_level = |name: &str| FIELDS.iter().any(|field| field.name == name && field.kind == Kind::Level);
+    parameters.iter().filter(|parameter| !is_level(&parameter.name)).filter_map(on_edge).collect()
 }
 
 /// The end of its domain at which a number is.

@@ -1,10 +1,8 @@
 //! Reasons why a configuration cannot be read or launched.
 
-use std::ops::RangeInclusive;
-
 use serde_json::Value;
 
-use super::{CODEGEN_METHODS, MAX_REGISTERS, MAX_THREADS, MAX_TIMEOUT};
+use super::{MAX_THREADS, MAX_TIMEOUT};
 use crate::launch::Dim3;
 use crate::tolerance::ToleranceError;
 
@@ -22,22 +20,16 @@ pub enum ConfigurationError {
     NoThreads { grid: Dim3, block: Dim3 },
     #[error("a block of {block} has {} threads; the limit is {MAX_THREADS}", block.count())]
     LargeBlock { block: Dim3 },
-    #[error("max_threads is {0}; the limit is {MAX_THREADS}")]
-    LargeBounds(u32),
-    #[error("codegen_method is '{}'; there are {}", .0, CODEGEN_METHODS.join(", "))]
-    CodegenMethod(String),
-    #[error("{field} is {value}; it goes from {} to {}", range.start(), range.end())]
-    Range { field: &'static str, value: u32, range: RangeInclusive<u32> },
+    #[error("{field} is {value}; it must be {range}")]
+    Range { field: &'static str, value: Value, range: String },
     #[error("'{}' in ptxas_options is no option of ptxas's", .0.escape_debug())]
     PtxasOption(String),
-    #[error("maxnreg is {0}; a thread has at most {MAX_REGISTERS} registers")]
-    Registers(u32),
     #[error("'{}' in llvm_options is no option of LLVM's: they start with '-'", .0.escape_debug())]
     LlvmOption(String),
     #[error("timeout_s is {0}; it must be above 0 and at most {MAX_TIMEOUT:e} seconds")]
     Timeout(f64),
     #[error("original runs the application's own code, which {field} cannot change; leave one of them out")]
-    Original { field: String },
+    Original { field: &'static str },
     #[error(transparent)]
     Tolerance(#[from] ToleranceError),
 }

@@ -1,105 +1,26 @@
 //! A replay configuration: how to compile a recorded kernel and how to launch it.
 //!
+//! [`FIELDS`] declares each field once. The command line of `mneme-replay`, the commands that other programs print, the
+//! reference page and Python's fields are made from it.
+//!
 //! The fields up to `internalize`, their JSON names and defaults are those of the existing Mneme
-//! (`ExperimentConfiguration`); so is the hash of a configuration that uses no other. The fields after it are ours;
-//! docs/reference/configuration.md describes all.
+//! (`ExperimentConfiguration`); so is the hash of a configuration that uses no other. The fields after it are ours.
 
 mod changes;
 mod error;
-
-use std::ops::RangeInclusive;
+mod field;
+mod fields;
+mod options;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use sha2::{Digest, Sha256};
 
 pub use self::changes::Changes;
 pub use self::error::ConfigurationError;
+pub use self::field::{Effect, Field, Kind};
+pub use self::fields::{Configuration, FIELDS};
 use crate::compile_options::CompileOptions;
 use crate::launch::Dim3;
-use crate::tolerance::Tolerance;
-
-/// One point of a tuning space, and what `mneme-replay` executes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Configuration {
-    pub grid: Dim3,
-    pub block: Dim3,
-    /// Dynamic shared memory, bytes.
-    #[serde(default)]
-    pub shared_mem: u32,
-    /// Fold the recorded values of arguments into the code.
-    #[serde(default)]
-    pub specialize: Specialize,
-    /// Tell the compiler `max_threads` and `min_blocks_per_sm`.
-    #[serde(default)]
-    pub set_launch_bounds: bool,
-    /// Threads of a block the compiler may rely on; meaningful with `set_launch_bounds`.
-    #[serde(default)]
-    pub max_threads: Option<u32>,
-    /// Blocks that should fit on one multiprocessor; meaningful with `set_launch_bounds`.
-    #[serde(default)]
-    pub min_blocks_per_sm: u32,
-    /// Fold grid and block dimensions into the code.
-    #[serde(default)]
-    pub specialize_dims: bool,
-    /// An LLVM pass pipeline, in the syntax of `opt -passes`.
-    #[serde(default = "default_passes")]
-    pub passes: String,
-    /// Code generation level of the back end, 0 to 3.
-    #[serde(default = "default_codegen_opt")]
-    pub codegen_opt: u8,
-    /// One of [`CODEGEN_METHODS`]; printed, without effect, not hashed.
-    #[serde(default = "default_codegen_method")]
-    pub codegen_method: String,
-    /// Drop what the kernel does not reach.
-    #[serde(default = "yes")]
-    pub prune: bool,
-    /// Make everything but the kernel internal to the module.
-    #[serde(default)]
-    pub internalize: bool,
-    /// Tell the compiler what the recording proves about pointers and scalar arguments.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub facts: bool,
-    /// Registers of a thread that the assembler may use at most; 0 for no limit.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub maxnreg: u32,
-    /// Optimisation level of the assembler, 0 to 3, in place of the application's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ptx_opt: Option<u8>,
-    /// Other options of the assembler, in ptxas's spelling, in place of the application's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ptxas_options: Option<Vec<String>>,
-    /// Compile floating point as `-ffast-math` does; results may differ in their last bits and beyond.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub fast_math: bool,
-    /// Options of LLVM's own command line, each `-name` or `-name=value`.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub llvm_options: Vec<String>,
-    /// The major version of the LLVM that compiles; the one that wrote the IR, or the next newer that is installed,
-    /// where `None`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub llvm: Option<u32>,
-    /// Measured runs, in place of the session's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub iterations: Option<u32>,
-    /// Runs before them, in place of the session's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub warmup: Option<u32>,
-    /// What the device's caches hold when a measured run starts.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub cache: CacheState,
-    /// Limit for the build, and for all runs together, seconds, in place of the session's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeout_s: Option<f64>,
-    /// Compile recorded PTX by way of LLVM IR even where no other field asks for IR. Code that is IR always is.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub lift: bool,
-    /// Run the code that the application ran, in place of code that is compiled.
-    #[serde(default, skip_serializing_if = "is_default")]
-    pub original: bool,
-    /// How far replayed memory may be from the recorded, for every buffer that has no tolerance of its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tolerance: Option<Tolerance>,
-}
 
 /// Which arguments are folded into the code. In JSON `false`, `true` or a list of argument indices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -141,6 +62,18 @@ impl Specialize {
             }
             other => other.clone(),
         }
+    }
+}
+
+/// A list of indices, or `all`.
+impl std::str::FromStr for Specialize {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text == "all" {
+            return Ok(Self::All);
+        }
+        text.split(',').map(|index| index.trim().parse()).collect::<Result<_, _>>().map(Self::Arguments)
     }
 }
 
@@ -205,62 +138,16 @@ pub const MAX_TIMEOUT: f64 = 1e9;
 pub const CODEGEN_METHODS: [&str; 3] = ["serial", "parallel", "rtc"];
 /// The one that is printed where nothing says which.
 pub const DEFAULT_CODEGEN_METHOD: &str = CODEGEN_METHODS[0];
-/// Registers that a thread of any device can have.
-const MAX_REGISTERS: u32 = 255;
 /// Threads that a block of any device can have.
-const MAX_THREADS: u64 = 1024;
+const MAX_THREADS: u32 = 1024;
 
 /// The pipeline where nothing says which.
 pub const DEFAULT_PASSES: &str = "default<O3>";
 
-fn default_passes() -> String {
-    DEFAULT_PASSES.into()
-}
-fn default_codegen_opt() -> u8 {
-    3
-}
-fn default_codegen_method() -> String {
-    DEFAULT_CODEGEN_METHOD.into()
-}
-fn yes() -> bool {
-    true
-}
-fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
-}
-
 impl Configuration {
     /// The configuration that repeats the recorded launch with the default compilation.
     pub fn recorded(grid: Dim3, block: Dim3, shared_mem: u32) -> Self {
-        Self {
-            grid,
-            block,
-            shared_mem,
-            specialize: Specialize::None,
-            set_launch_bounds: false,
-            max_threads: None,
-            min_blocks_per_sm: 0,
-            specialize_dims: false,
-            passes: default_passes(),
-            codegen_opt: default_codegen_opt(),
-            codegen_method: default_codegen_method(),
-            prune: true,
-            internalize: false,
-            facts: false,
-            maxnreg: 0,
-            ptx_opt: None,
-            ptxas_options: None,
-            fast_math: false,
-            llvm_options: Vec::new(),
-            llvm: None,
-            iterations: None,
-            warmup: None,
-            cache: CacheState::Hot,
-            timeout_s: None,
-            lift: false,
-            original: false,
-            tolerance: None,
-        }
+        Self { grid, block, shared_mem, ..Self::default() }
     }
 
     /// The same, compiled as the application was: the pipeline and the code generation of its level. What the assembler
@@ -273,36 +160,18 @@ impl Configuration {
 
     /// The same launch, measured in the same way, of the application's own code.
     pub fn of_original(&self) -> Self {
-        Self {
-            codegen_method: self.codegen_method.clone(),
-            original: true,
-            iterations: self.iterations,
-            warmup: self.warmup,
-            cache: self.cache,
-            timeout_s: self.timeout_s,
-            tolerance: self.tolerance,
-            ..Self::recorded(self.grid, self.block, self.shared_mem)
-        }
+        Self { original: true, ..self.clone().reset(|field| field.effect.changes_code()) }
     }
 
     /// The first field that asks for other code than the application's own.
-    fn asks_for_other_code(&self) -> Option<String> {
-        let plain = self.of_original();
-        let [own, plain] = [self, &plain].map(|it| serde_json::to_value(it.grounded()).expect("plain data serialises"));
-        own.as_object()?.iter().find(|(name, value)| plain.get(name) != Some(*value)).map(|(name, _)| name.clone())
+    fn asks_for_other_code(&self) -> Option<&'static Field> {
+        self.grounded().differences(&self.of_original().grounded()).next()
     }
 
     /// The same without what does not reach the compiler: how the code is run, and a name that changes nothing.
     #[must_use]
     pub fn without_runs(self) -> Self {
-        Self {
-            codegen_method: default_codegen_method(),
-            iterations: None,
-            warmup: None,
-            cache: CacheState::default(),
-            tolerance: None,
-            ..self
-        }
+        self.reset(|field| matches!(field.effect, Effect::Runs | Effect::Nothing))
     }
 
     /// The normal form in which equal configurations are equal: parameters that do not apply are zero.
@@ -334,49 +203,31 @@ impl Configuration {
         if self.grid.count() == 0 || self.block.count() == 0 {
             return Err(NoThreads { grid: self.grid, block: self.block });
         }
-        if self.block.count() > MAX_THREADS {
+        if self.block.count() > u64::from(MAX_THREADS) {
             return Err(LargeBlock { block: self.block });
         }
-        if let Some(threads) = self.max_threads.filter(|threads| u64::from(*threads) > MAX_THREADS)
-            && self.set_launch_bounds
-        {
-            return Err(LargeBounds(threads));
-        }
-        if !CODEGEN_METHODS.contains(&self.codegen_method.as_str()) {
-            return Err(CodegenMethod(self.codegen_method.clone()));
-        }
-        for (field, value, range) in [
-            ("codegen_opt", u32::from(self.codegen_opt), 0..=3),
-            ("ptx_opt", u32::from(self.ptx_opt.unwrap_or(0)), 0..=3),
-        ] {
-            within(field, value, range)?;
+        let values = serde_json::to_value(self.grounded()).expect("plain data serialises");
+        for &Field { name, kind, .. } in FIELDS {
+            if let Some(value) = values.get(name).filter(|value| !kind.has(value)) {
+                return Err(Range { field: name, value: value.clone(), range: kind.values() });
+            }
         }
         let is_no_option = |option: &&String| option.is_empty() || option.contains('\0');
         if let Some(option) = self.ptxas_options.iter().flatten().find(is_no_option) {
             return Err(PtxasOption(option.clone()));
         }
-        if self.maxnreg > MAX_REGISTERS {
-            return Err(Registers(self.maxnreg));
-        }
         if let Some(option) = self.llvm_options.iter().find(|option| !option.starts_with('-') || option.contains('\0'))
         {
             return Err(LlvmOption(option.clone()));
         }
-        within("iterations", self.iterations.unwrap_or(1), 1..=MAX_RUNS)?;
-        within("warmup", self.warmup.unwrap_or(0), 0..=MAX_RUNS)?;
         if let Some(seconds) = self.timeout_s.filter(|seconds| !(*seconds > 0.0 && *seconds <= MAX_TIMEOUT)) {
             return Err(Timeout(seconds));
         }
         if let Some(field) = self.asks_for_other_code().filter(|_| self.original) {
-            return Err(Original { field });
+            return Err(Original { field: field.name });
         }
         Ok(self.tolerance.map_or(Ok(()), |tolerance| tolerance.check())?)
     }
-}
-
-/// Checks the value of a field against its range.
-fn within(field: &'static str, value: u32, range: RangeInclusive<u32>) -> Result<(), ConfigurationError> {
-    if range.contains(&value) { Ok(()) } else { Err(ConfigurationError::Range { field, value, range }) }
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -390,6 +241,7 @@ fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tolerance::Tolerance;
 
     fn example() -> Configuration {
         Configuration::recorded(Dim3::new(40000, 1, 1), Dim3::new(256, 1, 1), 0)
@@ -520,17 +372,20 @@ mod tests {
         type Change = fn(&mut Configuration);
         type Expected = fn(&ConfigurationError) -> bool;
         let changes: [(Change, Expected); 11] = [
-            (|it| it.codegen_method = "cereal".into(), |error| matches!(error, CodegenMethod(_))),
-            (|it| it.ptx_opt = Some(4), |error| matches!(error, Range { field: "ptx_opt", value: 4, .. })),
+            (|it| it.codegen_method = "cereal".into(), |error| matches!(error, Range { field: "codegen_method", .. })),
+            (|it| it.ptx_opt = Some(4), |error| matches!(error, Range { field: "ptx_opt", .. })),
             (|it| it.codegen_opt = 9, |error| matches!(error, Range { field: "codegen_opt", .. })),
-            (|it| it.maxnreg = 256, |error| matches!(error, Registers(256))),
+            (|it| it.maxnreg = 256, |error| matches!(error, Range { field: "maxnreg", .. })),
             (|it| it.llvm_options = vec!["unroll".into()], |error| matches!(error, LlvmOption(_))),
             (|it| it.iterations = Some(0), |error| matches!(error, Range { field: "iterations", .. })),
             (|it| it.warmup = Some(2_000_000), |error| matches!(error, Range { field: "warmup", .. })),
             (|it| it.timeout_s = Some(f64::NAN), |error| matches!(error, Timeout(_))),
-            (|it| (it.set_launch_bounds, it.max_threads) = (true, Some(2048)), |error| *error == LargeBounds(2048)),
+            (
+                |it| (it.set_launch_bounds, it.max_threads) = (true, Some(2048)),
+                |error| matches!(error, Range { field: "max_threads", .. }),
+            ),
             (|it| it.ptxas_options = Some(vec![String::new()]), |error| matches!(error, PtxasOption(_))),
-            (|it| (it.original, it.maxnreg) = (true, 32), |error| *error == Original { field: "maxnreg".into() }),
+            (|it| (it.original, it.maxnreg) = (true, 32), |error| *error == Original { field: "maxnreg" }),
         ];
         assert_eq!(example().check(), Ok(()));
         let measured = Configuration {

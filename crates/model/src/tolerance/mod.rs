@@ -175,6 +175,15 @@ impl Tolerance {
         Self { ignore: true, ..Self::default() }
     }
 
+    /// The value of `--tolerance` for all buffers.
+    pub fn option(&self) -> String {
+        let Self { dtype, threshold, kind, norm, ignore } = self;
+        if *ignore {
+            return "ignore".into();
+        }
+        format!("{}:{threshold:e}:{}:{}", dtype.name(), kind.name(), norm.name())
+    }
+
     /// Whether equal bytes are asked for, so that nothing needs to be known about elements.
     pub fn is_exact(&self) -> bool {
         !self.ignore && self.threshold == 0.0 && !self.dtype.is_float()

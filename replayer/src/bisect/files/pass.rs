@@ -8,7 +8,7 @@ use std::rc::Rc;
 use mneme_builds::Probe;
 use mneme_builds::Replacement;
 use mneme_builds::progress::{Invocation, Stage};
-use mneme_model::configuration::{Configuration, Specialize};
+use mneme_model::configuration::{Configuration, Effect, Specialize};
 
 use super::super::criterion::Criterion;
 use super::super::experiments::{Experiment, ExperimentOutcome, ExperimentRunner, RunExperiments};
@@ -115,14 +115,8 @@ pub fn again(runner: &mut ExperimentRunner<'_>, failing: &Configuration) -> Resu
     let static_memory = failing.specialize == Specialize::All
         && runner.observe_one(Experiment::of(failing))?.built().is_some_and(|built| built.shared_is_static);
     Ok(Configuration {
-        specialize: Specialize::None,
-        specialize_dims: false,
-        set_launch_bounds: false,
-        maxnreg: 0,
-        facts: false,
-        fast_math: false,
         shared_mem: if static_memory { 0 } else { failing.shared_mem },
-        ..failing.clone()
+        ..failing.clone().reset(|field| field.effect == Effect::Preparation)
     })
 }
 

@@ -2,7 +2,7 @@
 
 use mneme_builds::Probe;
 use mneme_builds::progress::{BuildPosition, Invocation, Stage};
-use mneme_model::configuration::{Configuration, Specialize};
+use mneme_model::configuration::{Configuration, Field};
 
 use super::assembler_level;
 use super::criterion::Criterion;
@@ -12,24 +12,9 @@ use super::search::{Judgement, PassSearch};
 use crate::cli::FailureKind;
 use crate::error::Fatal;
 
-/// What is asked of one field of a configuration.
-type Field = (&'static str, fn(&mut Configuration), fn(&Configuration) -> bool);
-
-/// Fields that allow a compiler more than the source does: their name, how to take them back, whether they are set.
-const ALLOWANCES: [Field; 6] = [
-    ("fast_math", |it| it.fast_math = false, |it| it.fast_math),
-    ("facts", |it| it.facts = false, |it| it.facts),
-    ("specialize", |it| it.specialize = Specialize::None, |it| it.specialize.any()),
-    ("specialize_dims", |it| it.specialize_dims = false, |it| it.specialize_dims),
-    ("set_launch_bounds", |it| it.set_launch_bounds = false, |it| it.set_launch_bounds),
-    ("llvm_options", |it| it.llvm_options.clear(), |it| !it.llvm_options.is_empty()),
-];
-
-/// A configuration without them.
+/// A configuration without the fields that allow a compiler more than the source does.
 pub fn strict(configuration: &Configuration) -> Configuration {
-    let mut strict = configuration.clone();
-    ALLOWANCES.iter().for_each(|(_, take_back, _)| take_back(&mut strict));
-    strict
+    configuration.clone().reset(|field| field.relaxes)
 }
 
 /// How often a border between times is looked at again before it is believed.
@@ -69,21 +54,20 @@ impl<'l, B: RunExperiments> Stages<'l, B> {
         if self.criterion.failing == FailureKind::Crash {
             return self.crash(crash, finding);
         }
-        let allowances: Vec<&Field> =
-            ALLOWANCES.iter().filter(|(.., is_set)| is_set(&self.experiment.configuration)).collect();
+        let failing = self.experiment.configuration.grounded();
+        let allowances: Vec<&Field> = failing.differences(&strict(&failing)).collect();
         let mut experiments = vec![self.with_passes(Some(0)), with_least_assembly(&self.experiment)];
-        for (_, take_back, _) in &allowances {
-            let mut without = self.experiment.clone();
-            take_back(&mut without.configuration);
-            experiments.push(without);
-        }
+        experiments.extend(allowances.iter().map(|allowance| {
+            let configuration = self.experiment.configuration.clone().reset(|field| field.name == allowance.name);
+            Experiment { configuration, ..self.experiment.clone() }
+        }));
         self.runner.say("replaying without passes");
         let judged = self.judge(experiments)?;
         finding.field = allowances
             .iter()
             .zip(&judged[2..])
             .find(|(_, judged)| **judged == Judgement::Good)
-            .map(|((name, ..), _)| *name);
+            .map(|(field, _)| field.name);
 
         let total = failed.probed().map_or(0, |probed| probed.passes.len() as u64);
         if (judged[0] != Judgement::Bad || self.criterion.measures()) && total > 0 {
