@@ -5,6 +5,7 @@ use mneme_model::tolerance::{DataType, Norm, Threshold, Tolerance};
 use mneme_recording::manifest::RecordedArgument;
 use mneme_recording::rules::{RuleRegion, RuleTarget, Rules, ToleranceRule};
 use mneme_recording::{Moments, RecordingError};
+use mneme_system::arguments::{ValueError, non_negative};
 
 use crate::error::CommandError;
 use crate::output::print;
@@ -30,13 +31,13 @@ pub struct AnnotateOptions {
     #[arg(long, requires = "target", value_name = "TYPE", value_parser = dtype)]
     dtype: Option<DataType>,
     /// Largest |replayed - recorded|
-    #[arg(long, group = "threshold", requires = "target", value_name = "ERROR", value_parser = threshold)]
+    #[arg(long, group = "threshold", requires = "target", value_name = "ERROR", value_parser = non_negative)]
     absolute: Option<f64>,
     /// Largest |replayed - recorded| / |recorded|
-    #[arg(long, group = "threshold", requires = "target", value_name = "ERROR", value_parser = threshold)]
+    #[arg(long, group = "threshold", requires = "target", value_name = "ERROR", value_parser = non_negative)]
     relative: Option<f64>,
     /// Largest distance in representable values
-    #[arg(long, group = "threshold", requires = "target", value_name = "COUNT", value_parser = threshold)]
+    #[arg(long, group = "threshold", requires = "target", value_name = "COUNT", value_parser = non_negative)]
     ulp: Option<f64>,
     /// Bound the norm of all errors instead of each error: none, l1, l2 or linf
     #[arg(long, requires = "threshold", value_name = "NORM", value_parser = norm)]
@@ -49,24 +50,17 @@ pub struct AnnotateOptions {
     remove: bool,
 }
 
-fn address(text: &str) -> Result<u64, String> {
+fn address(text: &str) -> Result<u64, ValueError> {
     let digits = text.strip_prefix("0x").ok_or("it must begin with 0x")?;
     u64::from_str_radix(digits, 16).map_err(|_| "it is not a hexadecimal number".into())
 }
 
-fn dtype(text: &str) -> Result<DataType, String> {
+fn dtype(text: &str) -> Result<DataType, ValueError> {
     DataType::ALL.into_iter().find(|dtype| dtype.name() == text).ok_or_else(|| "there is no such type".into())
 }
 
-fn norm(text: &str) -> Result<Norm, String> {
+fn norm(text: &str) -> Result<Norm, ValueError> {
     Norm::ALL.into_iter().find(|norm| norm.name() == text).ok_or_else(|| "it must be none, l1, l2 or linf".into())
-}
-
-fn threshold(text: &str) -> Result<f64, String> {
-    text.parse()
-        .ok()
-        .filter(|value: &f64| value.is_finite() && *value >= 0.0)
-        .ok_or_else(|| "it must be a number of at least 0".into())
 }
 
 impl AnnotateOptions {

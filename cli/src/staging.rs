@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use mneme_model::summary::{RecorderSummary, RecordingFailure};
+use mneme_recording::RecordingError;
 use mneme_recording::database::kernels;
 use mneme_recording::export::{Format, export};
 use mneme_recording::housekeeping::HousekeepingOutcome;
@@ -38,12 +39,11 @@ impl Staging {
 
     /// Converts the recording. Kernels that cannot be converted count as not recorded.
     pub fn export(self, summaries: &mut [RecorderSummary]) {
-        let mut outcomes: BTreeMap<String, Result<HousekeepingOutcome, String>> = BTreeMap::new();
+        let mut outcomes: BTreeMap<String, Result<HousekeepingOutcome, RecordingError>> = BTreeMap::new();
         for database in kernels(self.path()).unwrap_or_default() {
             let hash = database.file_stem().and_then(|stem| stem.to_str()).and_then(|stem| stem.parse().ok());
             if let Some(hash) = hash {
-                let outcome =
-                    export(self.path(), &self.target, hash, None, self.format).map_err(|error| error.to_string());
+                let outcome = export(self.path(), &self.target, hash, None, self.format);
                 outcomes.insert(database.display().to_string(), outcome);
             }
         }
@@ -58,9 +58,9 @@ impl Staging {
                         // Several processes may have recorded a kernel once.
                         kernel.disk_bytes = std::mem::take(&mut outcome.bytes);
                     }
-                    Some(Err(reason)) => {
+                    Some(Err(error)) => {
                         let launches = std::mem::take(&mut kernel.instances) + std::mem::take(&mut kernel.repeats);
-                        kernel.failures.push(RecordingFailure { reason: reason.clone(), launches, broken: true });
+                        kernel.failures.push(RecordingFailure { reason: error.to_string(), launches, broken: true });
                         kernel.disk_bytes = 0;
                     }
                     None => {}

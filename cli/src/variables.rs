@@ -6,6 +6,7 @@ use std::path::Path;
 
 use mneme_model::architecture::Processor;
 use mneme_model::device::MOST_CPU_DEVICES;
+use mneme_system::arguments::ValueError;
 use mneme_system::files::trust;
 use regex_lite::Regex;
 
@@ -13,7 +14,7 @@ use crate::error::CommandError;
 
 const SWITCH: [&str; 8] = ["on", "off", "0", "1", "no", "yes", "false", "true"];
 
-type Check = fn(&str) -> Result<(), String>;
+type Check = fn(&str) -> Result<(), ValueError>;
 
 /// Names of variables, with checks that return the error in a value.
 const CHECKS: [(&str, Check); 23] = [
@@ -65,41 +66,42 @@ pub fn check() -> Result<(), CommandError> {
     Ok(())
 }
 
-pub fn regular_expression(text: &str) -> Result<String, String> {
-    Regex::new(text).map(|_| text.to_owned()).map_err(|error| format!("it is not a regular expression: {error}"))
+pub fn regular_expression(text: &str) -> Result<String, ValueError> {
+    let read = Regex::new(text).map(|_| text.to_owned());
+    read.map_err(|error| format!("it is not a regular expression: {error}").into())
 }
 
-fn processor(text: &str) -> Result<(), String> {
+fn processor(text: &str) -> Result<(), ValueError> {
     let is_one = Processor::parse(text).is_some_and(|processor| processor.name == text);
     if is_one { Ok(()) } else { Err("it must be an AMD processor, such as gfx90a".into()) }
 }
 
-fn number(text: &str, least: u64, most: u64) -> Result<(), String> {
+fn number(text: &str, least: u64, most: u64) -> Result<(), ValueError> {
     match text.parse::<u64>() {
         Ok(value) if (least..=most).contains(&value) => Ok(()),
-        _ if most == u64::MAX => Err(format!("it must be a whole number of at least {least}")),
-        _ => Err(format!("it must be a whole number from {least} to {most}")),
+        _ if most == u64::MAX => Err(format!("it must be a whole number of at least {least}").into()),
+        _ => Err(format!("it must be a whole number from {least} to {most}").into()),
     }
 }
 
-fn one_of(text: &str, names: &[&str]) -> Result<(), String> {
+fn one_of(text: &str, names: &[&str]) -> Result<(), ValueError> {
     if names.contains(&text.to_ascii_lowercase().as_str()) {
         return Ok(());
     }
-    Err(format!("it must be one of {}", names.join(", ")))
+    Err(format!("it must be one of {}", names.join(", ")).into())
 }
 
-fn paths(text: &str) -> Result<(), String> {
+fn paths(text: &str) -> Result<(), ValueError> {
     for path in text.split(':').filter(|path| !path.is_empty()) {
         if !Path::new(path).exists() {
-            return Err(format!("the file or folder '{path}' does not exist"));
+            return Err(format!("the file or folder '{path}' does not exist").into());
         }
         trust::check(Path::new(path)).map_err(|error| error.to_string())?;
     }
     Ok(())
 }
 
-fn ranks(text: &str) -> Result<(), String> {
+fn ranks(text: &str) -> Result<(), ValueError> {
     let is_list = text.split([',', ' ', ';']).filter(|part| !part.is_empty()).all(|part| part.parse::<u64>().is_ok());
     if is_list || text.eq_ignore_ascii_case("all") { Ok(()) } else { Err("it must be 'all' or a list of ranks".into()) }
 }
@@ -110,7 +112,7 @@ mod tests {
 
     fn complaint(name: &str, text: &str) -> Option<String> {
         let (_, check) = CHECKS.iter().find(|(known, _)| *known == name).unwrap();
-        check(text).err()
+        check(text).err().map(|error| error.to_string())
     }
 
     #[test]

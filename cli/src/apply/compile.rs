@@ -10,9 +10,9 @@ use mneme_system::files::private;
 use mneme_system::install;
 use mneme_winners::{LaunchDimensions, Winner};
 
-use super::AppliedWinner;
 use super::cache::{CodeCache, CompiledCode};
 use super::run_folder;
+use super::{AppliedWinner, ApplyError};
 use crate::child::{end_with_this_thread, survive_broken_pipes};
 use crate::siblings;
 
@@ -27,9 +27,8 @@ pub fn compile(
     architecture: &str,
     more_threads: bool,
     cache: &CodeCache,
-) -> Result<CompiledCode, String> {
-    let folder = run_folder::create(cache.folder());
-    let folder = folder.map_err(|error| format!("cannot make a temporary folder: {error}"))?;
+) -> Result<CompiledCode, ApplyError> {
+    let folder = run_folder::create(cache.folder()).map_err(ApplyError::NoFolder)?;
     let image = folder.path().join("code");
     let outputs = Outputs { image: Some(image.clone()), ..Outputs::default() };
     // Its messages only matter if it fails. Otherwise they would include the output of a kernel that prints.
@@ -40,20 +39,17 @@ pub fn compile(
         said.lines().for_each(|line| mneme_system::remark!("{line}"));
     })?;
     if result.status == ReplayStatus::InternalError {
-        return Err(format!("its code cannot be compiled here: {}", result.error));
+        return Err(ApplyError::NotCompiled(result.error));
     }
     if result.status != ReplayStatus::Verified {
-        let why = if result.error.is_empty() { "its memory differs" } else { &result.error };
-        return Err(format!(
-            "its configuration does not verify on this machine ({}: {why}); tune it here",
-            result.status.name()
-        ));
+        let why = if result.error.is_empty() { "its memory differs".into() } else { result.error };
+        return Err(ApplyError::Unverified { status: result.status, why });
     }
     let here = &result.environment.arch;
     if architecture != "cpu" && here != architecture {
-        return Err(format!("it was tuned for {architecture}, but the device here is {here}; tune it here"));
+        return Err(ApplyError::OtherDevice { tuned: architecture.into(), here: here.clone() });
     }
-    let image = std::fs::read(&image).map_err(|error| format!("{} cannot be read: {error}", image.display()))?;
+    let image = std::fs::read(&image).map_err(|source| ApplyError::Unread { path: image, source })?;
     let Configuration { grid, block, shared_mem, .. } = found.configuration;
     let tuned = LaunchDimensions { grid, block, shared_mem };
     let bears_threads = !more_threads || touches_no_other_memory(found, id, architecture, &tuned);
@@ -132,17 +128,16 @@ pub fn replay(
     architecture: &str,
     outputs: Outputs,
     errors: Stdio,
-) -> Result<ReplayResult, String> {
-    let program = siblings::find(install::REPLAYER).map_err(|error| error.to_string())?;
+) -> Result<ReplayResult, ApplyError> {
+    let program = siblings::find(install::REPLAYER).map_err(|error| ApplyError::Installation(Box::new(error)))?;
     let mut command = Command::new(&program);
     command.arg("serve").arg("-rdb").arg(&tuned.recording.database).args(["-rid", id]).args(&tuned.replay);
     if architecture == "cpu" {
         command.args(["--device", "cpu"]);
     }
-    let failed = |error: std::io::Error| format!("{}: {error}", program.display());
     end_with_this_thread(&mut command);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(errors);
-    let mut child = command.spawn().map_err(failed)?;
+    let mut child = command.spawn().map_err(|source| ApplyError::Start { program, source })?;
     let submission = Submission {
         id: 1,
         config: Changes::from(&tuned.configuration),
@@ -158,21 +153,20 @@ pub fn replay(
     let output = BufReader::new(child.stdout.take().expect("standard output is a pipe"));
     let (mut found, mut failure) = (None, None);
     for line in output.lines() {
-        match line.map_err(|error| error.to_string()).map(|line| serde_json::from_str(&line)) {
+        match line.map(|line| serde_json::from_str(&line)) {
             Ok(Ok(Reply::Result { result, .. })) => found = Some(*result),
             // If an output cannot be written, the error comes before the result.
-            Ok(Ok(Reply::Fatal { error, .. } | Reply::Error { error, .. })) | Err(error) => failure = Some(error),
-            Ok(Ok(_)) => {}
-            Ok(Err(error)) => {
-                failure = Some(format!(
-                    "mneme-replay is from another release ({error}); install all programs from one release"
-                ))
+            Ok(Ok(Reply::Fatal { error, .. } | Reply::Error { error, .. })) => {
+                failure = Some(ApplyError::Replayer(error));
             }
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => failure = Some(ApplyError::OtherRelease(error)),
+            Err(error) => failure = Some(error.into()),
         }
     }
     let _ = child.wait();
     match failure {
         Some(error) => Err(error),
-        None => found.ok_or_else(|| "mneme-replay ended without an answer".into()),
+        None => found.ok_or(ApplyError::NoAnswer),
     }
 }

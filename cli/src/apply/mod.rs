@@ -6,6 +6,7 @@
 mod arguments;
 mod cache;
 mod compile;
+mod error;
 mod proteus;
 mod recording;
 pub mod results;
@@ -32,6 +33,7 @@ use mneme_winners::{
 };
 
 use self::cache::{CodeCache, CodeCounts};
+pub use self::error::ApplyError;
 use self::recording::TunedRecording;
 use self::run_folder::RunFolder;
 use self::specialise::{Specialiser, UsedWinners};
@@ -274,7 +276,7 @@ fn winners(
         if source.is_dir() { results::read(source, recordings) } else { proteus::read(source, recordings) }
     };
     for these in in_parallel(&sources, read) {
-        found.extend(these.map_err(CommandError::Usage)?);
+        found.extend(these?);
     }
     let size = cache_size(options)?;
     let &ApplyOptions { verify_first, keep_dimensions: keeps_dimensions, any_launch, .. } = options;

@@ -5,12 +5,13 @@
 use std::path::Path;
 
 use mneme_model::configuration::Configuration;
+use mneme_recording::RecordingError;
 use mneme_recording::database::{self, InstanceRecord, KernelRecord};
 use mneme_system::files::trust;
 use serde::Deserialize;
 
-use super::AppliedWinner;
 use super::recording::TunedRecording;
+use super::{AppliedWinner, ApplyError};
 
 /// The fields that Proteus reads for a kernel.
 #[derive(Deserialize)]
@@ -37,20 +38,16 @@ struct Tuned {
 }
 
 /// Finds the kernels of a file in a recording.
-pub fn read(file: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner>, String> {
+pub fn read(file: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner>, ApplyError> {
     let name = file.display();
-    let text = trust::read(file).map_err(|error| format!("{name} cannot be read: {error}"))?;
-    let tuned: std::collections::BTreeMap<String, Tuned> = serde_json::from_slice(&text).map_err(|error| {
-        format!("{name} is neither a results folder nor a file of tuned kernels for Proteus: {error}")
-    })?;
-    let folder = recordings.ok_or_else(|| {
-        format!("{name} does not contain its kernels' code; name the folder of their recording with -rdb")
-    })?;
-    let recorded: Vec<(_, KernelRecord)> = database::kernels(folder)
-        .map_err(|error| error.to_string())?
+    let text = trust::read(file).map_err(|source| ApplyError::Unread { path: file.into(), source })?;
+    let tuned: std::collections::BTreeMap<String, Tuned> =
+        serde_json::from_slice(&text).map_err(|source| ApplyError::NoTunedKernels { path: file.into(), source })?;
+    let folder = recordings.ok_or_else(|| ApplyError::NoCode(file.into()))?;
+    let recorded: Vec<(_, KernelRecord)> = database::kernels(folder)?
         .into_iter()
-        .map(|path| Ok((path.clone(), KernelRecord::load_trusted(&path).map_err(|error| error.to_string())?)))
-        .collect::<Result<_, String>>()?;
+        .map(|path| Ok((path.clone(), KernelRecord::load_trusted(&path)?)))
+        .collect::<Result<_, RecordingError>>()?;
     let mut found = Vec::new();
     for (kernel, tuned) in &tuned {
         let of_name = recorded.iter().filter(|(_, record)| record.kernel_name == *kernel);
@@ -117,7 +114,7 @@ mod tests {
             std::fs::write(folder.path().join(file), text).unwrap();
             read(&folder.path().join(file), None).err().unwrap()
         };
-        assert!(error("a", "nonsense").contains("neither a results folder"));
-        assert!(error("b", r#"{"_Z1kv": {"OptLevel": 1}}"#).contains("-rdb"));
+        assert!(matches!(error("a", "nonsense"), ApplyError::NoTunedKernels { .. }));
+        assert!(matches!(error("b", r#"{"_Z1kv": {"OptLevel": 1}}"#), ApplyError::NoCode(_)));
     }
 }

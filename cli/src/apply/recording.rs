@@ -6,6 +6,8 @@ use mneme_recording::database::{KernelRecord, kernels};
 use mneme_recording::{RecordingError, RecordingSums};
 use serde_json::Value;
 
+use super::ApplyError;
+
 /// The place of the kernel's file, with the means to check that it was the one tuned.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TunedRecording {
@@ -25,13 +27,11 @@ impl TunedRecording {
     /// The recording of a session with these options and results. Does not search the current folder or folders above
     /// the results, because others may write to those.
     ///
-    /// # Errors A sentence if the recording is missing.
-    pub fn of(options: &Value, results: &Path, recordings: Option<&Path>) -> Result<Self, String> {
+    /// # Errors The recording is missing.
+    pub fn of(options: &Value, results: &Path, recordings: Option<&Path>) -> Result<Self, ApplyError> {
         let measured = &options["measured"];
         let database = options["record_database"].as_str().or_else(|| options["record_database"][0].as_str());
-        let database = database
-            .map(Path::new)
-            .ok_or_else(|| format!("{} names no recording", results.join("config.json").display()))?;
+        let database = database.map(Path::new).ok_or_else(|| ApplyError::NoRecording(results.join("config.json")))?;
         let sums: Option<RecordingSums> = serde_json::from_value(measured.clone()).ok();
         let found = |database| Self {
             database,
@@ -40,21 +40,18 @@ impl TunedRecording {
         };
         if let Some(recordings) = recordings {
             let path = recordings.join(database.file_name().unwrap_or_default());
-            return kernel(path.clone())
-                .map(found)
-                .ok_or_else(|| format!("{} is missing; name the recording's folder with -rdb", path.display()));
+            return kernel(path.clone()).map(found).ok_or(ApplyError::MissingRecording(path));
         }
         let stored = |name: &str| measured[name].as_str().map(|path| results.join(path));
         // Earlier releases stored a path beside the results, or an absolute one.
         let beside = results.parent().map(|folder| folder.join(database));
         let places = [stored("database_from_results"), stored("database"), Some(results.join(database)), beside];
-        places.into_iter().flatten().find_map(kernel).map(found).ok_or_else(|| {
-            format!(
-                "{} was tuned with {}, which is missing; name the recording's folder with -rdb",
-                results.display(),
-                database.display()
-            )
-        })
+        places
+            .into_iter()
+            .flatten()
+            .find_map(kernel)
+            .map(found)
+            .ok_or_else(|| ApplyError::LostRecording { results: results.into(), database: database.into() })
     }
 
     /// Reads the kernel, for instance `id`.
@@ -102,17 +99,19 @@ mod tests {
             TunedRecording::of(options, &at(results), named.as_deref()).map(|found| found.database)
         };
         let earlier = json!({"record_database": "rec/7.json"});
-        assert_eq!(of(&earlier, "work/results", None), Ok(at("work/rec/7.json")));
-        assert!(of(&earlier, "work/results/7", None).unwrap_err().contains("-rdb"), "a folder above");
-        assert_eq!(of(&earlier, "moved", Some("work/rec")), Ok(at("work/rec/7.json")));
-        assert!(of(&earlier, "work/results", Some("moved")).unwrap_err().contains("moved/7.json"));
+        assert_eq!(of(&earlier, "work/results", None).unwrap(), at("work/rec/7.json"));
+        let above = of(&earlier, "work/results/7", None);
+        assert!(matches!(above, Err(ApplyError::LostRecording { .. })), "a folder above");
+        assert_eq!(of(&earlier, "moved", Some("work/rec")).unwrap(), at("work/rec/7.json"));
+        let missing = of(&earlier, "work/results", Some("moved"));
+        assert!(matches!(missing, Err(ApplyError::MissingRecording(path)) if path == at("moved/7.json")));
         let stored = |relative: &str, absolute: PathBuf| {
             json!({"record_database": "rec/7.json",
                    "measured": {"database_from_results": relative, "database": absolute}})
         };
         let found = of(&stored("../../rec/7.json", at("none")), "work/results/7", None).unwrap();
         assert_eq!(found.canonicalize().unwrap(), at("work/rec/7.json").canonicalize().unwrap());
-        assert_eq!(of(&stored("../none", at("work/rec/7.json")), "moved", None), Ok(at("work/rec/7.json")));
-        assert!(of(&json!({}), "moved", None).is_err());
+        assert_eq!(of(&stored("../none", at("work/rec/7.json")), "moved", None).unwrap(), at("work/rec/7.json"));
+        assert!(matches!(of(&json!({}), "moved", None), Err(ApplyError::NoRecording(_))));
     }
 }

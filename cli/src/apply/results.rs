@@ -1,6 +1,7 @@
 //! Reads the results folders of `mneme tune`.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use mneme_model::configuration::Configuration;
@@ -11,7 +12,7 @@ use mneme_winners::DimensionRule;
 use serde_json::{Map, Value};
 
 use super::recording::TunedRecording;
-use super::{AppliedWinner, compile};
+use super::{AppliedWinner, ApplyError, compile};
 
 const BEST: &str = "best.json";
 const SUMMARY: &str = "summary.json";
@@ -24,9 +25,9 @@ const COMPARISON: [&str; 4] = ["rtol", "atol", "dtype", "tolerance"];
 
 /// The winners of a session, or of the sessions in a folder. `recordings` is the recording's current place.
 ///
-/// # Errors A sentence if the folder has no results, or a stranger can change them.
-pub fn read(folder: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner>, String> {
-    let unreadable = |error| format!("{} cannot be read: {error}", folder.display());
+/// # Errors The folder has no results, or a stranger can change them.
+pub fn read(folder: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner>, ApplyError> {
+    let unreadable = |source| ApplyError::Unread { path: folder.into(), source };
     let opened = Folder::open(folder).map_err(unreadable)?;
     if opened.path().join(BEST).is_file() {
         return session(&opened, recordings);
@@ -36,18 +37,15 @@ pub fn read(folder: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinne
     sessions.retain(|folder| folder.join(BEST).is_file());
     sessions.sort();
     if sessions.is_empty() {
-        return Err(format!(
-            "{} has no {BEST}: it is not a results folder, or its session did not finish",
-            folder.display()
-        ));
+        return Err(ApplyError::NoResults(folder.into()));
     }
     let read = |folder: &PathBuf| {
-        let opened = opened.folder(folder.file_name()?).map_err(|error| error.to_string());
+        let opened = opened.folder(folder.file_name()?).map_err(ApplyError::from);
         match opened.and_then(|opened| session(&opened, recordings)) {
             Ok(found) => Some(found),
             // The other sessions remain usable.
-            Err(reason) => {
-                mneme_system::remark!("mneme: ignoring {}: {reason}", folder.display());
+            Err(error) => {
+                mneme_system::remark!("mneme: ignoring {}: {error}", folder.display());
                 None
             }
         }
@@ -55,7 +53,7 @@ pub fn read(folder: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinne
     Ok(sessions.iter().filter_map(read).flatten().collect())
 }
 
-fn session(folder: &Folder, recordings: Option<&Path>) -> Result<Vec<AppliedWinner>, String> {
+fn session(folder: &Folder, recordings: Option<&Path>) -> Result<Vec<AppliedWinner>, ApplyError> {
     let json = |name: &str| json(folder, name);
     let folder = folder.path();
     let best = json(BEST)?;
@@ -110,12 +108,12 @@ fn session(folder: &Folder, recordings: Option<&Path>) -> Result<Vec<AppliedWinn
         summary["confirmation"]["baseline"].as_f64().filter(|_| instances.len() == 1 && is_confirmed == Some(true));
     let mut found = Vec::new();
     for instance in instances {
-        let strange = |what: &str| format!("{}: {what}; was it edited?", folder.join(BEST).display());
-        let id = instance["record_id"].as_str().ok_or_else(|| strange("it names no recorded instance"))?;
+        let strange = |what: &dyn Display| ApplyError::Edited { path: folder.join(BEST), what: what.to_string() };
+        let id = instance["record_id"].as_str().ok_or_else(|| strange(&"it names no recorded instance"))?;
         let mut configuration: Configuration =
-            serde_json::from_value(instance["config"].clone()).map_err(|error| strange(&error.to_string()))?;
+            serde_json::from_value(instance["config"].clone()).map_err(|error| strange(&error))?;
         if configuration.original {
-            return Err(strange("it asks for the application's own code"));
+            return Err(strange(&"it asks for the application's own code"));
         }
         let environment = &instance["result"]["environment"];
         // Another installation may choose another LLVM by default, whose code was not measured.
@@ -156,10 +154,10 @@ fn correction(summary: &Value, best: &Value, baseline: &Value) -> f64 {
     }
 }
 
-fn json(folder: &Folder, name: &str) -> Result<Value, String> {
+fn json(folder: &Folder, name: &str) -> Result<Value, ApplyError> {
     let path = folder.path().join(name);
-    let text = folder.read(name).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
-    serde_json::from_slice(&text).map_err(|error| format!("{} is not a file of mneme tune: {error}", path.display()))
+    let text = folder.read(name).map_err(|source| ApplyError::Unread { path: path.clone(), source })?;
+    serde_json::from_slice(&text).map_err(|source| ApplyError::NoFileOfTuner { path, source })
 }
 
 fn comparison(name: &str, value: &Value) -> Vec<String> {

@@ -15,12 +15,12 @@ use mneme_model::hash::checksum;
 use mneme_system::files::trust;
 use mneme_winners::{Folded, SpecialisationAnswer, SpecialisationRequest, SpecialisedLaunch, Winner, WinnerIdentity};
 
-use super::AppliedWinner;
 use super::arguments::numbers;
 use super::cache::{self, CodeCache, CodeCounts, CompiledCode};
 use super::recording::TunedRecording;
 use super::run_folder::Answers;
 use super::winner::launch_bound;
+use super::{AppliedWinner, ApplyError};
 
 /// Time between looks for requests.
 const LOOK: Duration = Duration::from_millis(10);
@@ -68,7 +68,7 @@ impl Specialiser {
             for (name, request) in waiting {
                 let (winner, refusal) = match self.make(folder, &request) {
                     Ok(winner) => (Some(winner), String::new()),
-                    Err(refusal) => (None, refusal),
+                    Err(error) => (None, error.to_string()),
                 };
                 let SpecialisationRequest { launch, record, .. } = request;
                 let answer = SpecialisationAnswer { launch, winner, refusal };
@@ -86,15 +86,15 @@ impl Specialiser {
         }
     }
 
-    /// Makes the requested code. Returns a sentence if that fails.
-    fn make(&self, folder: &Path, request: &SpecialisationRequest) -> Result<Winner, String> {
+    /// Makes the requested code.
+    fn make(&self, folder: &Path, request: &SpecialisationRequest) -> Result<Winner, ApplyError> {
         let SpecialisationRequest { record, launch, .. } = request;
         if (&launch.kernel, launch.static_hash) != (&record.kernel_name, record.static_hash) {
-            return Err("its request names two different kernels".into());
+            return Err(ApplyError::TwoKernels);
         }
         let base = request.base.as_ref().and_then(|base| self.used.of(base));
         if request.base.is_some() && base.is_none() {
-            return Err("mneme apply does not know its winner".into());
+            return Err(ApplyError::UnknownWinner);
         }
         let configuration = configuration(request, base.as_ref().map(|(found, _)| &found.configuration));
         let architecture = &record.ours.device_arch;
@@ -105,8 +105,7 @@ impl Specialiser {
             Some(entry) => entry,
             None => {
                 let made = compile(folder, request, &configuration)?;
-                let entry =
-                    self.cache.add(&key, made).map_err(|error| format!("its code cannot be stored: {error}"))?;
+                let entry = self.cache.add(&key, made).map_err(ApplyError::Unstored)?;
                 let used: HashSet<PathBuf> = self
                     .used
                     .lock()
@@ -201,14 +200,14 @@ fn compile(
     folder: &Path,
     request: &SpecialisationRequest,
     configuration: &Configuration,
-) -> Result<CompiledCode, String> {
+) -> Result<CompiledCode, ApplyError> {
     let record = &request.record;
     let mut modules = Vec::new();
     for (name, sum) in record.modules.iter().zip(&record.ours.module_checksums) {
         let path = folder.join(name);
-        let module = trust::read(&path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+        let module = trust::read(&path).map_err(|source| ApplyError::Unread { path: path.clone(), source })?;
         if checksum(&module) != *sum {
-            return Err(format!("{} is damaged", path.display()));
+            return Err(ApplyError::Damaged(path));
         }
         modules.push(module);
     }
@@ -222,15 +221,14 @@ fn compile(
     };
     let plan = BuildPlan { recorded, ..BuildPlan::default() };
     let target = Target::of_device(&record.ours.device_arch, &record.ours.ir_arch);
-    let builders = Builders::find().map_err(|error| error.to_string())?;
+    let builders = Builders::find()?;
     let written_by = builders::written_by(modules.iter().map(Vec::as_slice));
-    let version = builders.chosen(configuration.llvm, written_by).map_err(|error| error.to_string())?;
-    let builder = builders.of(version).map_err(|error| error.to_string())?;
+    let builder = builders.of(builders.chosen(configuration.llvm, written_by)?)?;
     let built = builder.build(plan, &modules, BuildSpec::new(configuration.clone()), target, LIMIT);
-    let (built, image) = built.map_err(|error| error.to_string())?.map_err(|not_built| not_built.error)?;
+    let (built, image) = built?.map_err(|not_built| ApplyError::NotBuilt(not_built.error))?;
     // PTX would be compiled by the driver while the application waits.
     if !image.starts_with(b"\x7fELF") {
-        return Err("no assembler for NVIDIA GPUs is installed; install ptxas or nvptxcompiler".into());
+        return Err(ApplyError::NoAssembler);
     }
     Ok(CompiledCode { image, shared_is_static: built.shared_is_static, bears_threads: true })
 }

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use mneme_recording::database::KernelRecord;
 use mneme_winners::{TrialVerdict, Winner, WinnerTrial};
 
+use super::AppliedWinner;
+use super::compile::{self, NotVerified};
 use super::recording::TunedRecording;
 use super::run_folder::Answers;
 use super::specialise::UsedWinners;
-use super::{AppliedWinner, compile};
 
 /// Time between looks for trials.
 const LOOK: Duration = Duration::from_millis(10);
@@ -34,7 +35,7 @@ pub fn judge(answers: &Answers, winners: &UsedWinners) {
             let tried = winners.of(&trial.winner);
             let refutation = match &tried {
                 None => Some("mneme apply does not know its winner".to_owned()),
-                Some((found, winner)) if is_recorded => replay(found, winner, &trial, database).err(),
+                Some((found, winner)) if is_recorded => replay(found, winner, &trial, database).err().map(|it| it.why),
                 Some(_) if since.elapsed() < PATIENCE => continue,
                 Some(_) => Some("it cannot be verified: its launch was not recorded".to_owned()),
             };
@@ -54,8 +55,7 @@ pub fn judge(answers: &Answers, winners: &UsedWinners) {
 }
 
 /// Replays the recorded launch with the winner's code and dimensions.
-fn replay(found: &AppliedWinner, winner: &Winner, trial: &WinnerTrial, database: PathBuf) -> Result<(), String> {
+fn replay(found: &AppliedWinner, winner: &Winner, trial: &WinnerTrial, database: PathBuf) -> Result<(), NotVerified> {
     let tried = AppliedWinner { recording: TunedRecording::named(database), ..found.clone() };
     compile::verify(&tried, &trial.dynamic_hash.to_string(), winner, trial.shape)
-        .map_err(|not_verified| not_verified.why)
 }

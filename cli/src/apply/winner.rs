@@ -9,11 +9,11 @@ use mneme_recording::moments::Moments;
 use mneme_winners::{DimensionRule, Folded, LaunchDimensions, RuleInputs, Winner};
 use serde_json::{Value, json};
 
-use super::AppliedWinner;
 use super::arguments::{number, numbers};
 use super::cache::{self, CachedCode, CodeCache, CodeCounts};
 use super::compile;
 use super::verified::{Replays, Verification};
+use super::{AppliedWinner, ApplyError};
 
 /// A winner whose recording has been read.
 pub struct PreparedWinner {
@@ -31,46 +31,33 @@ pub struct PreparedWinner {
 }
 
 impl PreparedWinner {
-    /// Reads a configuration's recording, and looks for its code in the cache. Returns a sentence if an application
-    /// cannot use it.
-    pub fn of(found: &AppliedWinner, cache: &CodeCache, allowed: Allowed) -> Result<Self, String> {
+    /// Reads a configuration's recording, and looks for its code in the cache.
+    ///
+    /// # Errors An application cannot use it.
+    pub fn of(found: &AppliedWinner, cache: &CodeCache, allowed: Allowed) -> Result<Self, ApplyError> {
         let database = &found.recording.database;
-        let record = found.recording.load(&found.id).map_err(|error| error.to_string())?;
-        let (id, instance) = record.instance(database, Some(&found.id)).map_err(|error| error.to_string())?;
+        let record = found.recording.load(&found.id)?;
+        let (id, instance) = record.instance(database, Some(&found.id))?;
         if record.ours.format == 0 {
-            return Err(
-                "its recording was made by the existing Mneme, which hashes code differently; record it with mneme"
-                    .into(),
-            );
+            return Err(ApplyError::ExistingMneme);
         }
         let folder = database.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let moments = Moments::open(folder, &record, instance).map_err(|error| error.to_string())?;
+        let moments = Moments::open(folder, &record, instance)?;
         let prologue = moments.prologue.header;
         let names: Vec<&str> = prologue.variables.iter().map(|variable| variable.name.as_str()).collect();
         if !names.is_empty() {
-            return Err(format!(
-                "{} uses variables of its module ({}), and compiled code would access them at their recorded addresses",
-                record.demangled_name,
-                names.join(", ")
-            ));
+            return Err(ApplyError::Variables { kernel: record.demangled_name, variables: names.join(", ") });
         }
         let configuration = &found.configuration;
         if configuration.facts {
-            return Err(format!(
-                "the code for {} relies on facts that hold only for its recording; tune it without --facts",
-                record.demangled_name
-            ));
+            return Err(ApplyError::Facts(record.demangled_name));
         }
         if let Some(what) = assumption(configuration).filter(|_| !allowed.is_verified) {
-            return Err(format!(
-                "the code for {} relies on {what}, which its recording does not prove for other launches; tune it without, or \
-             use --verify-first",
-                record.demangled_name
-            ));
+            return Err(ApplyError::Assumption { kernel: record.demangled_name, what });
         }
         let sizes = prologue.arguments.iter().map(|argument| argument.bytes.len());
         if !sizes.eq(record.ours.arguments.iter().map(|argument| argument.size as usize)) {
-            return Err(format!("{} does not have the arguments of its launch; record it again", database.display()));
+            return Err(ApplyError::Arguments(database.clone()));
         }
         let architecture = found.architecture.clone().unwrap_or_else(|| record.ours.device_arch.clone());
         let mut key =
@@ -82,13 +69,13 @@ impl PreparedWinner {
         Ok(Self { record, id, prologue, architecture, moments: moments.checksums, key, known, allowed })
     }
 
-    /// Returns the winner with its code, compiling it if needed, or a sentence if that fails.
+    /// Returns the winner with its code, compiling it if needed.
     pub fn compiled(
         self,
         found: &AppliedWinner,
         cache: &CodeCache,
         counts: &CodeCounts,
-    ) -> Result<CompiledWinner, String> {
+    ) -> Result<CompiledWinner, ApplyError> {
         let Self { record, id, prologue, architecture, moments, key, known, allowed } = self;
         let (configuration, instance) = (&found.configuration, &record.instances[&id]);
         let layout: Vec<(u32, u32)> =
@@ -104,7 +91,7 @@ impl PreparedWinner {
             Some(entry) => entry,
             None => {
                 let made = compile::compile(found, &id, &architecture, more_threads, cache)?;
-                cache.add(&key, made).map_err(|error| format!("its code cannot be stored: {error}"))?
+                cache.add(&key, made).map_err(ApplyError::Unstored)?
             }
         };
         counts.add(is_new);

@@ -11,6 +11,7 @@ mod verdict;
 use std::path::PathBuf;
 
 use clap::Args;
+use mneme_system::arguments::ValueError;
 use mneme_system::exit;
 
 use self::stored::ResultsFile;
@@ -73,7 +74,7 @@ struct ReportOptions {
     markdown: Option<PathBuf>,
 }
 
-fn percent(text: &str) -> Result<f64, String> {
+fn percent(text: &str) -> Result<f64, ValueError> {
     match text.parse::<f64>() {
         Ok(percent) if (0.0..=1000.0).contains(&percent) => Ok(percent),
         _ => Err("use a number of percent from 0 to 1000".into()),
@@ -81,7 +82,7 @@ fn percent(text: &str) -> Result<f64, String> {
 }
 
 /// Rejects texts that begin like an option: a mistyped option must not pass as a pipeline.
-fn pipeline(text: &str) -> Result<String, String> {
+fn pipeline(text: &str) -> Result<String, ValueError> {
     if text.starts_with('-') { Err("a pipeline must not begin with -".into()) } else { Ok(text.to_owned()) }
 }
 

@@ -86,6 +86,17 @@ impl fmt::Display for CaseName {
     }
 }
 
+/// Why a text is not a results file. The subject of a message is the file.
+#[derive(Debug, thiserror::Error)]
+enum FileError {
+    #[error("is not a file of mneme test --save: {0}")]
+    Syntax(#[from] serde_json::Error),
+    #[error("has format {0}, but this program reads format {FORMAT}")]
+    Format(u32),
+    #[error("has two results of {0}; it is damaged, or was edited")]
+    Twice(CaseName),
+}
+
 impl ResultsFile {
     /// The versions of LLVM that compiled, separated by commas. Earlier files have only one of them.
     pub fn compilers(&self) -> String {
@@ -102,21 +113,18 @@ impl ResultsFile {
     }
 
     pub fn load(path: &Path) -> Result<Self, CommandError> {
-        let wrong = |what: &str| CommandError::Usage(format!("{} {what}", path.display()));
         let text = std::fs::read(path).map_err(CommandError::unread(path))?;
-        Self::parse(&text).map_err(|what| wrong(&what))
+        Self::parse(&text).map_err(|error| CommandError::Usage(format!("{} {error}", path.display())))
     }
 
-    /// The error of a text that is not such a file, as a sentence whose subject is the file.
-    fn parse(text: &[u8]) -> Result<Self, String> {
-        let mut file: Self =
-            serde_json::from_slice(text).map_err(|error| format!("is not a file of mneme test --save: {error}"))?;
+    fn parse(text: &[u8]) -> Result<Self, FileError> {
+        let mut file: Self = serde_json::from_slice(text)?;
         if file.format != FORMAT {
-            return Err(format!("has format {}, but this program reads format {FORMAT}", file.format));
+            return Err(FileError::Format(file.format));
         }
         let mut known = BTreeSet::new();
         if let Some(twice) = file.results.iter().find(|result| !known.insert(&result.case)) {
-            return Err(format!("has two results of {}; it is damaged, or was edited", twice.case));
+            return Err(FileError::Twice(twice.case.clone()));
         }
         for result in file.results.iter_mut().filter(|result| result.timer.is_empty()) {
             result.timer.clone_from(&file.environment.timer);
@@ -147,7 +155,7 @@ mod tests {
 
     use super::*;
 
-    fn file(results: &serde_json::Value) -> Result<ResultsFile, String> {
+    fn file(results: &serde_json::Value) -> Result<ResultsFile, FileError> {
         let document = json!({ "format": FORMAT, "environment": { "timer": "events" }, "results": results });
         ResultsFile::parse(document.to_string().as_bytes())
     }
@@ -179,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_file_with_a_launch_twice_is_refused() {
-        let refused = file(&json!([result("2"), result("3"), result("2")])).unwrap_err();
-        assert_eq!(refused, "has two results of k(int) 2 as recorded; it is damaged, or was edited");
+        let refused = file(&json!([result("2"), result("3"), result("2")]));
+        assert!(matches!(refused, Err(FileError::Twice(case)) if case.instance == "2"));
     }
 }

@@ -51,7 +51,7 @@ pub fn run(folders: &[PathBuf], recordings: Option<&Path>, to: &SourceFiles) -> 
     let mut launches = Vec::new();
     for folder in folders {
         CommandError::unless_there(folder)?;
-        for found in results::read(folder, recordings).map_err(CommandError::Usage)? {
+        for found in results::read(folder, recordings)? {
             let record = found.recording.load(&found.id)?;
             let (_, instance) = record.instance(&found.recording.database, Some(&found.id))?;
             let session = Session::read(&found.source);
