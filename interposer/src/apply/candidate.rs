@@ -17,6 +17,7 @@ use mneme_model::launch::Launch;
 use mneme_recording::manifest::RecordedArgument;
 use mneme_winners::{LaunchDimensions, ReadRule, RuleInputs, Winner};
 
+use super::error::ApplyError;
 use super::index::{self, ArgumentBytes, Needs};
 use super::loaded::TunedCode;
 use super::trials::Trials;
@@ -88,15 +89,14 @@ pub fn shape_of(launch: &Launch) -> LaunchDimensions {
 }
 
 impl WinnerCandidate {
-    /// Checks that the winner matches this kernel: same parameters. `prints` tells whether the kernel prints. Returns
-    /// the reason if it does not match.
-    pub fn new(winner: &'static Winner, parameters: &Parameters, prints: bool) -> Result<Self, String> {
+    /// Checks that the winner matches this kernel: same parameters. `prints` tells whether the kernel prints.
+    pub fn new(winner: &'static Winner, parameters: &Parameters, prints: bool) -> Result<Self, ApplyError> {
         if !parameters.layout().eq(winner.layout.iter().copied()) {
-            return Err("its parameters are not those of the recording; record and tune it again".into());
+            return Err(ApplyError::Parameters);
         }
         let sizes = || winner.arguments.iter().map(|argument| argument.bytes.len());
         if !sizes().eq(winner.layout.iter().map(|(_, size)| *size as usize)) {
-            return Err("the file of tuned kernels lacks its arguments; write it again with mneme apply".into());
+            return Err(ApplyError::NoArguments);
         }
         let recorded = pieces(parameters, &winner.arguments, &winner.numbers);
         // Addresses are never folded. A value that looks like an address but is in no recorded memory is a number.
@@ -140,7 +140,7 @@ impl WinnerCandidate {
         parameters: &Parameters,
         prints: bool,
         base: Option<usize>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, ApplyError> {
         let mut variant = Self::new(winner, parameters, prints)?;
         variant.verified.iter_mut().for_each(|launch| launch.arguments.clear());
         Ok(Self { is_variant: true, base, rule: None, ..variant })

@@ -3,13 +3,14 @@
 //! It is loaded at the first launch that it applies to, and stays as long as the context.
 
 use std::ffi::{CString, c_uint};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use mneme_abi::cuda::sys::CUfunction_attribute;
 use mneme_model::launch::DEFAULT_DYNAMIC_SHARED;
-use mneme_winners::Winner;
+use mneme_winners::{Winner, WinnerError};
 
+use super::error::ApplyError;
 use super::residency::Residency;
 use crate::driver::streams::CaptureMode;
 use crate::driver::{self, CUfunction, CUmodule, Status, hooked};
@@ -27,7 +28,7 @@ pub(super) const MAX_THREADS: c_uint = CUfunction_attribute::CU_FUNC_ATTRIBUTE_M
 /// The code of a winner: its image, once read, and the contexts that have it loaded.
 pub struct TunedCode {
     pub winner: &'static Winner,
-    image: OnceLock<Result<Vec<u8>, String>>,
+    image: OnceLock<Result<Vec<u8>, Arc<WinnerError>>>,
     places: [AtomicPtr<LoadedCode>; PLACES],
 }
 
@@ -68,16 +69,15 @@ pub fn forget(code: &TunedCode, context: Option<usize>) {
     }
 }
 
-/// Loads the code in the current context. Returns the reason if that fails.
-pub fn load(code: &TunedCode, context: usize) -> Result<&'static LoadedCode, String> {
+/// Loads the code in the current context.
+pub fn load(code: &TunedCode, context: usize) -> Result<&'static LoadedCode, ApplyError> {
     let winner = code.winner;
-    let device = driver::current_device().ok_or("the current context has no device")?;
+    let device = driver::current_device().ok_or(ApplyError::NoDevice)?;
     let here = DeviceDescription::of(device).arch();
     if here != winner.architecture {
-        return Err(format!("it was tuned for {}, and this device is {here}; tune it here", winner.architecture));
+        return Err(ApplyError::OtherDevice { tuned: winner.architecture.clone(), here });
     }
-    let image =
-        code.image.get_or_init(|| winner.image().map_err(|error| error.to_string())).as_ref().map_err(Clone::clone)?;
+    let image = code.image.get_or_init(|| winner.image().map_err(Arc::new)).as_ref().map_err(Clone::clone)?;
     let function = function_of(image, winner)?;
     let max_threads = attribute(function, MAX_THREADS);
     let version = AtomicU32::new(u32::MAX);
@@ -95,21 +95,20 @@ pub fn load(code: &TunedCode, context: usize) -> Result<&'static LoadedCode, Str
     }
     // SAFETY: just made, and no other thread has a reference.
     drop(unsafe { Box::from_raw(loaded) });
-    find(code, context).ok_or_else(|| format!("the program has more than {PLACES} contexts"))
+    find(code, context).ok_or(ApplyError::Contexts(PLACES))
 }
 
 /// Loads the module and finds the function. An unused module stays loaded: the driver may wait for the device before it
 /// unloads a module, and the device for the application.
-fn function_of(image: &[u8], winner: &Winner) -> Result<CUfunction, String> {
-    let refused = |what: &str, status| format!("the driver {what} ({})", recorded_family::error(status));
-    let name = CString::new(winner.kernel.as_str()).map_err(|_| "its name has a NUL")?;
+fn function_of(image: &[u8], winner: &Winner) -> Result<CUfunction, ApplyError> {
+    let name = CString::new(winner.kernel.as_str()).map_err(|_| ApplyError::Name)?;
     let (mut module, mut function): (CUmodule, CUfunction) = (std::ptr::null_mut(), std::ptr::null_mut());
     let _mode = CaptureMode::relaxed();
     // SAFETY: valid places, a whole ELF object and a name that ends with a NUL.
     unsafe {
         match hooked::cuModuleLoadData::call(&mut module, image.as_ptr().cast()) {
             Status::SUCCESS => {}
-            status => return Err(refused("does not load its tuned code", status)),
+            status => return Err(ApplyError::NotLoaded(status)),
         }
         match hooked::cuModuleGetFunction::call(&mut function, module, name.as_ptr()) {
             Status::SUCCESS => {
@@ -117,7 +116,7 @@ fn function_of(image: &[u8], winner: &Winner) -> Result<CUfunction, String> {
                 driver::cuFuncLoad(function);
                 Ok(function)
             }
-            status => Err(refused("does not find it in its tuned code", status)),
+            status => Err(ApplyError::NotFound(status)),
         }
     }
 }
@@ -132,7 +131,7 @@ fn attribute(function: CUfunction, attribute: c_uint) -> Option<u32> {
 impl LoadedCode {
     /// Copies changed settings of the application's function to this function.
     #[inline]
-    pub fn follow(&self, settings: &FunctionSettings, winner: &Winner) -> Result<(), String> {
+    pub fn follow(&self, settings: &FunctionSettings, winner: &Winner) -> Result<(), ApplyError> {
         let version = settings.version();
         if self.version.load(Ordering::Acquire) == version {
             return Ok(());
@@ -143,7 +142,7 @@ impl LoadedCode {
     }
 
     #[cold]
-    fn set(&self, settings: &FunctionSettings, winner: &Winner) -> Result<(), String> {
+    fn set(&self, settings: &FunctionSettings, winner: &Winner) -> Result<(), ApplyError> {
         // AMD's library accepts such settings and ignores them.
         if recorded_family::is_hip() {
             return Ok(());
@@ -167,10 +166,7 @@ impl LoadedCode {
                 }
             };
             if status != Status::SUCCESS {
-                let error = recorded_family::error(status);
-                return Err(format!(
-                    "the driver refuses a setting of the application's function for it ({setting:?}: {error})"
-                ));
+                return Err(ApplyError::Setting { setting, status });
             }
         }
         Ok(())

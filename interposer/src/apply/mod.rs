@@ -5,6 +5,7 @@
 //! log says so once if the user would not expect it.
 
 mod candidate;
+mod error;
 mod graph_kernel;
 mod index;
 mod loaded;
@@ -30,6 +31,7 @@ use mneme_model::summary::{Applied, RecordingFailure};
 use mneme_winners::{LaunchDimensions, Winner};
 
 use self::candidate::{Fit, WinnerCandidate, shape_of};
+use self::error::ApplyError;
 use self::loaded::LoadedCode;
 use self::replacement::KernelReplacement;
 use self::specialisation::Specialisation;
@@ -56,7 +58,6 @@ const CROWDED: &str = "all of its blocks are on the device at once, and would no
 const ALWAYS_OWN: &str = "its winner is used with the application's dimensions alone";
 const UNRULED: &str = "the rule for its winner's dimensions is for other launches";
 const ROOMLESS: &str = "all of its blocks are on the device at once, and would not be with the tuned code";
-const UNTUNED: &str = "nothing is tuned for it";
 const UNSPECIALISED: &str = "no code was made for launches like it yet";
 const CAPTURING: &str = "its tuned code is not loaded while a stream is captured";
 const ELSEWHERE: &str = "its stream belongs to another context than the current one";
@@ -236,7 +237,7 @@ fn find(function: &FunctionHandle, handle: CUfunction, device: &DeviceDescriptio
     // Trials record the variables of all code.
     let is_code_wanted = settings().specialise.is_some() || settings().verify_first > 0;
     if winners.is_empty() && !is_code_wanted {
-        return KernelReplacement::new(Err(UNTUNED.into()), None);
+        return KernelReplacement::new(Err(ApplyError::Untuned), None);
     }
     if !is_code_wanted && let Some(known) = of_image(kernel, &origin, winners, device) {
         debug!("{} is recognised by its image", kernel.demangled);
@@ -252,7 +253,7 @@ fn find(function: &FunctionHandle, handle: CUfunction, device: &DeviceDescriptio
             let &KernelCode { static_hash, image, ref parameters, prints, .. } = &**code;
             candidates(winners, &Recognised { static_hash, image, parameters, prints }, &device.arch())
         }
-        Err(reason) => Err(format!("cannot recognise its code: {reason}")),
+        Err(refusal) => Err(ApplyError::Unrecognised(refusal.clone())),
     };
     let kinds = settings().specialise;
     let specialisation = code.ok().zip(kinds).map(|(code, kinds)| Specialisation::new(code, kinds));
@@ -296,15 +297,12 @@ fn candidates(
     winners: &'static [Winner],
     code: &Recognised<'_>,
     architecture: &str,
-) -> Result<Vec<WinnerCandidate>, String> {
+) -> Result<Vec<WinnerCandidate>, ApplyError> {
     if winners.is_empty() {
-        return Err(UNTUNED.into());
+        return Err(ApplyError::Untuned);
     }
-    let mut last = format!(
-        "its code has changed since it was tuned (static hash {} now, {} then); record and tune it again",
-        code.static_hash,
-        winners.first().map_or(0, |winner| winner.static_hash)
-    );
+    let then = winners.first().map_or(0, |winner| winner.static_hash);
+    let mut last = ApplyError::Changed { now: code.static_hash, then };
     let mut found = Vec::new();
     // Winners for other devices are tried only without winners for this one, to report why they do not fit.
     let is_of = |winner: &&Winner| code.is_of(winner);
@@ -313,7 +311,7 @@ fn candidates(
     for winner in winners.iter().filter(is_of).filter(|winner| !has_own || is_for_here(winner)) {
         match WinnerCandidate::new(winner, code.parameters, code.prints) {
             Ok(candidate) => found.push(candidate),
-            Err(reason) => last = reason,
+            Err(error) => last = error,
         }
     }
     if found.is_empty() { Err(last) } else { Ok(found) }
@@ -402,8 +400,8 @@ fn choose<'a>(
         let settings = &kernel.progress.function_settings;
         loaded.follow(settings, candidate.winner()).map(|()| loaded)
     });
-    let loaded = ready.map_err(|reason| {
-        give_up(kernel, replacement, candidate, reason);
+    let loaded = ready.map_err(|error| {
+        give_up(kernel, replacement, candidate, error.to_string());
         Kept::GivenUp
     })?;
     if loaded.max_threads.is_some_and(|most| shape.block.count() > u64::from(most)) {

@@ -1,6 +1,7 @@
 //! The tuned replacement of one kernel, and counts of replaced launches.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{OnceLock, PoisonError, RwLock};
 
@@ -8,6 +9,7 @@ use mneme_model::summary::{Applied, KeptDimensions, RecordingFailure};
 use mneme_winners::Winner;
 
 use super::candidate::WinnerCandidate;
+use super::error::ApplyError;
 use super::index::WinnerIndex;
 use super::specialisation::{MOST_VARIANTS, Specialisation};
 use super::{CROWDED, UNVERIFIED};
@@ -15,7 +17,7 @@ use super::{CROWDED, UNVERIFIED};
 /// The replacement of one kernel.
 pub struct KernelReplacement {
     /// Or the reason why it has no replacement.
-    pub candidates: Result<Vec<WinnerCandidate>, String>,
+    pub candidates: Result<Vec<WinnerCandidate>, ApplyError>,
     pub index: WinnerIndex,
     /// Present if code is made for launches that repeat.
     pub specialisation: Option<Specialisation>,
@@ -53,7 +55,7 @@ impl Reasons {
 }
 
 impl KernelReplacement {
-    pub fn new(candidates: Result<Vec<WinnerCandidate>, String>, specialisation: Option<Specialisation>) -> Self {
+    pub fn new(candidates: Result<Vec<WinnerCandidate>, ApplyError>, specialisation: Option<Specialisation>) -> Self {
         let winners = candidates.as_deref().unwrap_or_default();
         let arguments = winners.first().map(WinnerCandidate::all_arguments).unwrap_or_default();
         Self {
@@ -113,15 +115,18 @@ impl KernelReplacement {
     }
 
     /// Why the kernel keeps its own code from now on.
-    pub fn given_up(&self) -> Option<&str> {
+    pub fn given_up(&self) -> Option<&dyn Display> {
         if self.specialisation.as_ref().is_some_and(Specialisation::is_alive) {
             return None;
         }
         match &self.candidates {
-            Err(reason) => Some(self.specialisation.as_ref().and_then(Specialisation::refusal).unwrap_or(reason)),
+            Err(error) => {
+                let refusal = self.specialisation.as_ref().and_then(Specialisation::refusal);
+                Some(refusal.map_or(error as &dyn Display, |reason| reason))
+            }
             Ok(candidates) => {
                 let reasons = candidates.iter().map(|candidate| candidate.broken.get());
-                reasons.collect::<Option<Vec<_>>>()?.first().map(|reason| reason.as_str())
+                reasons.collect::<Option<Vec<_>>>()?.first().map(|reason| *reason as &dyn Display)
             }
         }
     }
@@ -181,8 +186,8 @@ impl KernelReplacement {
         // After giving up, launches are only counted.
         let rest = launches.saturating_sub(replaced + known);
         if rest > 0 {
-            let reason = self.given_up().unwrap_or("it was given up");
-            failures.push(failure(reason, rest, true));
+            let reason = self.given_up().unwrap_or(&"it was given up");
+            failures.push(failure(&reason.to_string(), rest, true));
         }
         let winner = self.first.get();
         let applied = Applied {
@@ -204,13 +209,14 @@ mod tests {
 
     #[test]
     fn every_launch_has_one_outcome() {
-        let replacement = KernelReplacement::new(Err("its code has changed".into()), None);
+        let replacement = KernelReplacement::new(Err(ApplyError::Parameters), None);
         replacement.count_kept("inside a stream capture");
         replacement.count_kept("inside a stream capture");
         let (applied, failures) = replacement.outcome(5);
         assert_eq!(applied, Applied::default());
         let found: Vec<_> = failures.iter().map(|it| (it.reason.as_str(), it.launches, it.broken)).collect();
-        assert_eq!(found, [("inside a stream capture", 2, false), ("its code has changed", 3, true)]);
+        let parameters = ApplyError::Parameters.to_string();
+        assert_eq!(found, [("inside a stream capture", 2, false), (&*parameters, 3, true)]);
         let replacement = KernelReplacement::new(Ok(Vec::new()), None);
         assert!(replacement.outcome(0).1.is_empty());
     }

@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use mneme_model::launch::Launch;
-use mneme_winners::{LaunchDimensions, SpecialisationRequest, SpecialisedLaunch, Winner};
+use mneme_winners::{LaunchDimensions, SpecialisationError, SpecialisationRequest, SpecialisedLaunch, Winner};
 
 use super::candidate::{WinnerCandidate, shape_of};
+use super::error::ApplyError;
 use super::specialisation::Wanted;
 use super::{KernelReplacement, loaded, loading};
 use crate::driver::{self, captures};
@@ -122,8 +123,8 @@ fn progress(open: Open) -> Option<Open> {
     match &open.state {
         State::New(request, files) => match write(files, request) {
             Ok(name) => Some(Open { state: State::Written(request.clone(), name), ..open }),
-            Err(reason) => {
-                refuse(&open, &format!("cannot request its code: {reason}"), true);
+            Err(error) => {
+                refuse(&open, &error, true);
                 None
             }
         },
@@ -133,9 +134,9 @@ fn progress(open: Open) -> Option<Open> {
             if captures::in_progress() {
                 return Some(open);
             }
-            match take_in(&open, answer.map_err(|error| error.to_string())) {
+            match take_in(&open, answer) {
                 Ok(()) => info!("{} is specialised", open.kernel.demangled),
-                Err(reason) => refuse(&open, &reason, false),
+                Err(error) => refuse(&open, &error, false),
             }
             None
         }
@@ -143,10 +144,10 @@ fn progress(open: Open) -> Option<Open> {
 }
 
 /// Writes a request and the modules to compile. Returns the request's name.
-fn write(files: &KernelFiles, request: &SpecialisationRequest) -> Result<String, String> {
+fn write(files: &KernelFiles, request: &SpecialisationRequest) -> Result<String, ApplyError> {
     let folder = &settings().folder;
-    files.write_modules(folder).map_err(|error| error.to_string())?;
-    request.ask(folder).map_err(|error| format!("{}: {error}", folder.display()))
+    files.write_modules(folder).map_err(|error| ApplyError::Modules(Arc::new(error)))?;
+    request.ask(folder).map_err(|source| ApplyError::Request { folder: folder.clone(), source: Arc::new(source) })
 }
 
 fn replacement(kernel: &Kernel) -> Option<&KernelReplacement> {
@@ -154,12 +155,12 @@ fn replacement(kernel: &Kernel) -> Option<&KernelReplacement> {
 }
 
 /// Loads the code of an answer and makes it available to launches.
-fn take_in(open: &Open, answer: Result<Winner, String>) -> Result<(), String> {
+fn take_in(open: &Open, answer: Result<Winner, SpecialisationError>) -> Result<(), ApplyError> {
     let kernel = &open.kernel;
     let specialisation = replacement(kernel).and_then(|known| known.specialisation.as_ref());
-    let specialisation = specialisation.ok_or("it has no place")?;
+    let specialisation = specialisation.ok_or(ApplyError::NoPlace)?;
     let winner = answer?;
-    let Some(Ok(code)) = kernel.progress.code.get() else { return Err("its code is not known".into()) };
+    let Some(Ok(code)) = kernel.progress.code.get() else { return Err(ApplyError::UnknownCode) };
     // Leaked, because another thread may use it until the process ends.
     let winner = Box::leak(Box::new(winner));
     let candidate = WinnerCandidate::variant(winner, &code.parameters, code.prints, open.base)?;
@@ -173,11 +174,11 @@ fn take_in(open: &Open, answer: Result<Winner, String>) -> Result<(), String> {
     Ok(())
 }
 
-fn refuse(open: &Open, reason: &str, is_final: bool) {
-    warning!("{} is not specialised: {reason}", open.kernel.demangled);
+fn refuse(open: &Open, error: &ApplyError, is_final: bool) {
+    warning!("{} is not specialised: {error}", open.kernel.demangled);
     if let Some(replacement) = replacement(&open.kernel) {
         if let Some(specialisation) = &replacement.specialisation {
-            specialisation.refuse(reason, is_final);
+            specialisation.refuse(&error.to_string(), is_final);
         }
         super::give_up_if_due(&open.kernel, replacement);
     }

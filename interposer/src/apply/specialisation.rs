@@ -78,8 +78,8 @@ impl Specialisation {
     }
 
     /// Why it has no code, or none any more.
-    pub fn refusal(&self) -> Option<&str> {
-        self.refusal.get().map(String::as_str)
+    pub fn refusal(&self) -> Option<&String> {
+        self.refusal.get()
     }
 
     pub fn count(&self) {

@@ -24,6 +24,7 @@ use super::native::NativeCode;
 use super::origin::{CodeOrigin, choose_arch};
 use super::original::OriginalCode;
 use super::parameters::Parameters;
+use super::refusal::CodeRefusal;
 use crate::driver::{self, CUdevice, CUfunction, hip};
 use crate::memory::arena::vmm;
 use crate::process::settings::settings;
@@ -36,19 +37,16 @@ const COMPUTE_CAPABILITY: [CUdevice_attribute; 2] = [
 
 /// Names that mark unreplayable code: functions of the device-side runtime, which IR does not define, and markers for
 /// features that a recording cannot hold.
-const REFUSED: [(&str, &str); 9] = [
-    (ir_section::TEXTURE, "it uses texture or surface objects"),
-    (ir_section::INDIRECT_CALL, "it calls through pointers in memory (function pointers)"),
-    (
-        ir_section::CODE_ADDRESS,
-        "it uses addresses of code (function pointers, or virtual functions of a class that is private to its file)",
-    ),
-    (ir_section::DEVICE_HEAP, "it allocates or frees memory on the device (malloc, free)"),
-    ("malloc", "it allocates memory on the device (malloc)"),
-    ("free", "it frees memory on the device (free)"),
-    ("cudaLaunchDevice", "it launches kernels itself (dynamic parallelism)"),
-    ("cudaGetParameterBuffer", "it launches kernels itself (dynamic parallelism)"),
-    ("__cudaCDP", "it launches kernels itself (dynamic parallelism)"),
+const REFUSED: [(&str, CodeRefusal); 9] = [
+    (ir_section::TEXTURE, CodeRefusal::Textures),
+    (ir_section::INDIRECT_CALL, CodeRefusal::CallsPointers),
+    (ir_section::CODE_ADDRESS, CodeRefusal::CodeAddresses),
+    (ir_section::DEVICE_HEAP, CodeRefusal::DeviceHeap),
+    ("malloc", CodeRefusal::Allocates),
+    ("free", CodeRefusal::Frees),
+    ("cudaLaunchDevice", CodeRefusal::LaunchesKernels),
+    ("cudaGetParameterBuffer", CodeRefusal::LaunchesKernels),
+    ("__cudaCDP", CodeRefusal::LaunchesKernels),
 ];
 
 /// Describes the device of a recording.
@@ -141,13 +139,16 @@ impl Module {
 }
 
 impl KernelCode {
-    /// Finds a kernel's code. The error is the reason why it cannot be recorded.
+    /// Finds a kernel's code.
+    ///
+    /// # Errors
+    /// It cannot be recorded.
     pub fn of(
         kernel: &str,
         origin: &CodeOrigin,
         function: CUfunction,
         device: &DeviceDescription,
-    ) -> Result<Arc<Self>, String> {
+    ) -> Result<Arc<Self>, CodeRefusal> {
         let image = origin.image.as_ref().and_then(|image| image.bytes());
         let mut native = image.and_then(|image| NativeCode::of(&image, kernel, device.architecture.as_ref()));
         let loaded = native.as_mut().map(|native| std::mem::take(&mut native.original)).unwrap_or_default();
@@ -188,7 +189,7 @@ impl KernelCode {
 
     /// Its files. If it was unloaded and loaded again, takes them from the code that `find` returns. `None` if that is
     /// different code.
-    pub fn files_or(&self, find: impl FnOnce() -> Result<Arc<Self>, String>) -> Option<Arc<KernelFiles>> {
+    pub fn files_or(&self, find: impl FnOnce() -> Result<Arc<Self>, CodeRefusal>) -> Option<Arc<KernelFiles>> {
         if let Some(files) = self.files() {
             return Some(files);
         }
@@ -210,7 +211,7 @@ impl KernelCode {
         origin: &CodeOrigin,
         native: Option<NativeCode>,
         device: &DeviceDescription,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, CodeRefusal> {
         if let Some(native) = &native
             && let Some((embedded::IrProducer::Proteus, modules)) = &native.bitcode
         {
@@ -253,7 +254,7 @@ impl KernelCode {
             Some((CodeKind::Ptx, text)) => (("RecordedPTX", "ptx"), Source::Ptx, text),
             Some((CodeKind::CodeObject, image)) => (("RecordedCodeObject", "hsaco"), Source::MachineCode, image),
             Some((_, image)) => (("RecordedCubin", "cubin"), Source::MachineCode, image),
-            None => return Err("no LLVM IR: build with mneme-cc".into()),
+            None => return Err(CodeRefusal::NoIr { lacks: "no LLVM IR", changed: None }),
         };
         let (module, native) = (Module { name, contents: Contents::Bytes(bytes) }, NativeCode { code: None, ..native });
         Self::with_layout_of(&native, kernel, vec![module], source).map(|code| Self { triple: String::new(), ..code })
@@ -261,7 +262,7 @@ impl KernelCode {
 
     /// Finds the kernel in the section `.mneme.ir` of its image, or of the object that contains the image. `None` if
     /// neither has it.
-    fn of_units(kernel: &str, origin: &CodeOrigin, device: &DeviceDescription) -> Option<Result<Self, String>> {
+    fn of_units(kernel: &str, origin: &CodeOrigin, device: &DeviceDescription) -> Option<Result<Self, CodeRefusal>> {
         let inside = origin.image.as_ref().map_or(&[][..], |image| image.units());
         let units: Vec<IrUnit> = if inside.is_empty() { origin.units_of_object() } else { inside.to_vec() };
         let arch = choose_arch(&units, kernel, device.architecture.as_ref())?;
@@ -270,9 +271,7 @@ impl KernelCode {
             return Some(Err(refusal));
         }
         if let Some(name) = closure.ambiguous.first() {
-            return Some(Err(format!(
-                "several translation units define a private {name}, and the driver does not report which one the kernel uses"
-            )));
+            return Some(Err(CodeRefusal::Ambiguous(name.clone())));
         }
         let own = &units[*closure.units.first()?];
         let symbol = own.symbol(kernel)?;
@@ -296,7 +295,12 @@ impl KernelCode {
     }
 
     /// Builds the code from these modules, with parameters and variables from the loaded image.
-    fn with_layout_of(native: &NativeCode, name: &str, modules: Vec<Module>, source: Source) -> Result<Self, String> {
+    fn with_layout_of(
+        native: &NativeCode,
+        name: &str,
+        modules: Vec<Module>,
+        source: Source,
+    ) -> Result<Self, CodeRefusal> {
         refuse(&native.undefined)?;
         let hash = modules
             .iter()
@@ -472,14 +476,9 @@ pub fn image_key(kernel: &str, origin: &CodeOrigin, device: &DeviceDescription) 
     Some(Hash64::new().part(&image.to_le_bytes()).part(architecture.as_bytes()).finish())
 }
 
-/// The reason why a kernel has no IR. If its object has changed, the object may have had some.
-fn without_ir(origin: &CodeOrigin, reason: &str) -> String {
-    match &origin.object {
-        Some(object) if origin.object_if_unchanged().is_none() => {
-            format!("{reason}: {} has changed since it was loaded", object.path().display())
-        }
-        _ => format!("{reason}: build with mneme-cc"),
-    }
+fn without_ir(origin: &CodeOrigin, lacks: &'static str) -> CodeRefusal {
+    let changed = origin.object.as_ref().filter(|_| origin.object_if_unchanged().is_none());
+    CodeRefusal::NoIr { lacks, changed: changed.map(|object| object.path().to_owned()) }
 }
 
 /// Whether code that calls these undefined functions prints. HIP's `printf` calls a function of its device library.
@@ -487,10 +486,10 @@ fn prints(undefined: &[String]) -> bool {
     undefined.iter().any(|name| name == "vprintf" || name.starts_with("__ockl_printf"))
 }
 
-/// Returns the reason if code that calls these undefined functions cannot be replayed.
-fn refuse(undefined: &[String]) -> Result<(), String> {
-    let found = REFUSED.iter().find(|(name, _)| undefined.iter().any(|undefined| is_function(undefined, name)));
-    found.map_or(Ok(()), |(_, reason)| Err((*reason).to_owned()))
+/// Refuses code that calls undefined functions with which it cannot be replayed.
+fn refuse(undefined: &[String]) -> Result<(), CodeRefusal> {
+    let found = REFUSED.into_iter().find(|(name, _)| undefined.iter().any(|undefined| is_function(undefined, name)));
+    found.map_or(Ok(()), |(_, refusal)| Err(refusal))
 }
 
 /// Whether an undefined name is this function; CUDA's functions count in every version (`cudaLaunchDeviceV2`).

@@ -19,6 +19,7 @@ pub mod parameters;
 pub mod profile;
 pub mod progress;
 pub mod recent;
+pub mod refusal;
 mod registered;
 pub mod request;
 pub mod setting;

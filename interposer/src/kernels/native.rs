@@ -8,6 +8,7 @@ use mneme_model::architecture::{GpuArchitecture, Processor};
 use mneme_recording::CodeKind;
 
 use super::last_read::{self, CodeImage};
+use super::refusal::CodeRefusal;
 
 /// A kernel as its image describes it.
 #[derive(Debug, Default)]
@@ -19,7 +20,7 @@ pub struct NativeCode {
     /// Functions that the image does not define, and [`ir_section::TEXTURE`] if it uses textures or surfaces.
     pub undefined: Vec<String>,
     /// Why the code cannot be replayed from the image (its IR may be replayable).
-    pub refusal: Option<String>,
+    pub refusal: Option<CodeRefusal>,
     /// It calls through pointers. In a replay, pointers that the kernel computes are right and those that it reads from
     /// memory are wrong. The code does not show which kind it uses; a replay does.
     pub calls_pointers: bool,
@@ -159,11 +160,9 @@ impl NativeCode {
         let private = code_object::private_variables(image);
         let allocates = found.arguments.iter().any(|argument| argument.kind == DEVICE_HEAP);
         let refusal = match (moved, private.first()) {
-            (Some(variable), _) => Some(holds_addresses(&variable.name)),
-            (None, Some(name)) => {
-                Some(format!("a variable of its module, {name}, is private to its file; build with mneme-cc"))
-            }
-            (None, None) => allocates.then(|| "it may allocate memory on the device (malloc)".into()),
+            (Some(variable), _) => Some(CodeRefusal::HoldsAddresses(variable.name.clone())),
+            (None, Some(name)) => Some(CodeRefusal::PrivateVariable(name.clone())),
+            (None, None) => allocates.then_some(CodeRefusal::MayAllocate),
         };
         Some(Self {
             parameters: found.explicit().map(|argument| (argument.offset, argument.size)).collect(),
@@ -186,12 +185,12 @@ impl NativeCode {
         let mut closure = image.ptx()?.closure(kernel)?;
         closure.variables.retain(|variable| !embedded::is_foreign(&variable.name));
         let refusal = if let Some(variable) = closure.variables.iter().find(|variable| variable.opaque) {
-            Some(format!("it uses the texture or surface reference {}", variable.name))
+            Some(CodeRefusal::TextureReference(variable.name.clone()))
         } else if closure.uses_textures {
-            Some("it uses texture or surface objects".into())
+            Some(CodeRefusal::Textures)
         } else {
             let moved = closure.variables.iter().find(|variable| variable.holds_addresses);
-            moved.map(|variable| holds_addresses(&variable.name))
+            moved.map(|variable| CodeRefusal::HoldsAddresses(variable.name.clone()))
         };
         Some(Self {
             parameters: closure.parameters,
@@ -215,9 +214,9 @@ impl NativeCode {
         let moved = variables.iter().find(|variable| variable.holds_addresses && !variable.constant);
         let features = cubin.features(found);
         let refusal = match cubin.references.first() {
-            Some(name) => Some(format!("it uses the texture or surface reference {name}")),
-            None if features.textures => Some("it uses texture or surface objects".into()),
-            None => moved.map(|variable| holds_addresses(&variable.name)),
+            Some(name) => Some(CodeRefusal::TextureReference(name.clone())),
+            None if features.textures => Some(CodeRefusal::Textures),
+            None => moved.map(|variable| CodeRefusal::HoldsAddresses(variable.name.clone())),
         };
         Some(Self {
             parameters: found.parameters.clone(),
@@ -255,12 +254,6 @@ fn with_textures(mut undefined: Vec<String>, uses_textures: bool) -> Vec<String>
     undefined
 }
 
-fn holds_addresses(name: &str) -> String {
-    format!(
-        "its variable {name} holds addresses in its module, which a replay without IR loads elsewhere; build with mneme-cc"
-    )
-}
-
 fn fitting<'e, 'a>(entries: &'e [FatbinEntry<'a>], kind: FatbinKind, device: u32) -> Vec<&'e FatbinEntry<'a>> {
     let runs = |entry: &&FatbinEntry<'_>| match kind {
         _ if device == u32::MAX => true,
@@ -295,9 +288,10 @@ mod tests {
         let [indirect, direct] =
             ["indirect", "k"].map(|kernel| NativeCode::of(PTX.as_bytes(), kernel, Some(&nvidia())).unwrap());
         assert!(indirect.calls_pointers && indirect.refusal.is_none() && !direct.calls_pointers);
-        for (kernel, reason) in [("moved", "its variable p"), ("textures", "texture")] {
-            let refusal = NativeCode::of(PTX.as_bytes(), kernel, Some(&nvidia())).unwrap().refusal.unwrap();
-            assert!(refusal.contains(reason), "{refusal}");
+        for (kernel, refusal) in
+            [("moved", CodeRefusal::HoldsAddresses("p".into())), ("textures", CodeRefusal::Textures)]
+        {
+            assert_eq!(NativeCode::of(PTX.as_bytes(), kernel, Some(&nvidia())).unwrap().refusal, Some(refusal));
         }
         let undefined = |kernel| NativeCode::of(PTX.as_bytes(), kernel, Some(&nvidia())).unwrap().undefined;
         assert_eq!((undefined("textures"), undefined("k")), (vec![ir_section::TEXTURE.to_owned()], vec![]));
@@ -411,7 +405,7 @@ mod tests {
         let find = |device: &str| NativeCode::of(&bundle, "_Z1kPii", GpuArchitecture::parse(device).as_ref());
         let found = find("gfx90a:sramecc+:xnack-").unwrap();
         assert_eq!((found.parameters.as_slice(), found.arch.as_str()), (&[(0, 8), (8, 4)][..], "gfx90a"));
-        assert_eq!(found.refusal.unwrap(), holds_addresses("points"));
+        assert_eq!(found.refusal, Some(CodeRefusal::HoldsAddresses("points".into())));
         assert_eq!(found.variables, [("points".to_owned(), false), ("shown".to_owned(), false)]);
         assert_eq!((find("gfx1030").unwrap().arch.as_str(), found.triple), ("gfx1030", AMD));
         assert!(find("gfx942").is_none() && find("sm_90").is_none());

@@ -12,6 +12,7 @@ use super::function_settings::FunctionSettings;
 use super::key::{Key, LaunchShape};
 use super::known_instances::KnownInstances;
 use super::profile;
+use super::refusal::CodeRefusal;
 use super::tally::{LaunchTally, PLACES};
 use crate::process::settings::{RecorderSettings, settings};
 
@@ -30,7 +31,7 @@ pub struct KernelProgress {
     pub launches: AtomicU64,
     pub selected: OnceLock<bool>,
     pub tally: LaunchTally,
-    pub code: OnceLock<Result<Arc<KernelCode>, String>>,
+    pub code: OnceLock<Result<Arc<KernelCode>, CodeRefusal>>,
     recorded: Mutex<RecordedInstances>,
     /// Set if a launch was seen to finish without the application, or not to finish.
     finished: AtomicBool,
@@ -135,13 +136,8 @@ impl KernelProgress {
         self.unfinished.load(Ordering::Relaxed)
     }
 
-    /// Notes the outcome of an instance: on disk with this many bytes (`None`: written by another process), or the
-    /// reason why not.
-    pub fn completed(&self, dynamic_hash: u64, outcome: Result<Option<u64>, String>) {
-        let bytes = match outcome {
-            Ok(bytes) => bytes,
-            Err(reason) => return self.failed(dynamic_hash, &reason, true, true),
-        };
+    /// Notes that an instance is on disk with this many bytes (`None`: written by another process).
+    pub fn completed(&self, dynamic_hash: u64, bytes: Option<u64>) {
         let mut recorded = self.recorded();
         recorded.bytes += bytes.unwrap_or(0);
         if let Some(occurrences) = recorded.instances.get_mut(&dynamic_hash) {

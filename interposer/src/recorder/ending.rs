@@ -110,9 +110,9 @@ fn report_on(kernel: &Kernel) -> report::KernelSummary {
         broken: failed.broken,
     };
     let mut failures: Vec<_> = recorded.failures.iter().map(failure).collect();
-    if let Some(Err(reason)) = progress.code.get() {
+    if let Some(Err(refusal)) = progress.code.get() {
         failures.push(report::RecordingFailure {
-            reason: reason.clone(),
+            reason: refusal.to_string(),
             launches: progress.tally.refused(),
             broken: false,
         });

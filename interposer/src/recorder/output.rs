@@ -166,7 +166,11 @@ impl Output {
             if let Err(Lost { reason, ends_all: true }) = &outcome {
                 give_up(reason);
             }
-            pending.kernel.progress.completed(pending.dynamic_hash, outcome.map_err(|lost| lost.reason));
+            let (progress, dynamic_hash) = (&pending.kernel.progress, pending.dynamic_hash);
+            match outcome {
+                Ok(bytes) => progress.completed(dynamic_hash, bytes),
+                Err(lost) => progress.failed(dynamic_hash, &lost.reason, true, true),
+            }
         }
     }
 

@@ -1,0 +1,39 @@
+//! Reasons why a kernel's code cannot be recorded.
+
+use std::path::PathBuf;
+
+/// What keeps a replay from running the code as the application does. The subject of a message is the kernel.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CodeRefusal {
+    /// No source has its code. Its object may have had IR before it was changed.
+    #[error("{lacks}: {}", changed.as_ref().map_or_else(|| "build with mneme-cc".into(), |object| format!("{} has changed since it was loaded", object.display())))]
+    NoIr { lacks: &'static str, changed: Option<PathBuf> },
+    #[error("several translation units define a private {0}, and the driver does not report which one the kernel uses")]
+    Ambiguous(String),
+    #[error("it uses texture or surface objects")]
+    Textures,
+    #[error("it uses the texture or surface reference {0}")]
+    TextureReference(String),
+    #[error("it calls through pointers in memory (function pointers)")]
+    CallsPointers,
+    #[error(
+        "it uses addresses of code (function pointers, or virtual functions of a class that is private to its file)"
+    )]
+    CodeAddresses,
+    #[error("it allocates or frees memory on the device (malloc, free)")]
+    DeviceHeap,
+    #[error("it allocates memory on the device (malloc)")]
+    Allocates,
+    #[error("it frees memory on the device (free)")]
+    Frees,
+    #[error("it may allocate memory on the device (malloc)")]
+    MayAllocate,
+    #[error("it launches kernels itself (dynamic parallelism)")]
+    LaunchesKernels,
+    #[error(
+        "its variable {0} holds addresses in its module, which a replay without IR loads elsewhere; build with mneme-cc"
+    )]
+    HoldsAddresses(String),
+    #[error("a variable of its module, {0}, is private to its file; build with mneme-cc")]
+    PrivateVariable(String),
+}
