@@ -107,22 +107,20 @@ mod tests {
 
     #[test]
     fn the_version_that_wrote_the_ir_compiles_it_or_the_next_newer_one() {
-        let of = |installed: &[u32], found| choose(installed, found).map_err(|error| error.to_string());
-        assert_eq!(of(&[19, 22], Some(19)), Ok(19));
-        assert_eq!(of(&[19, 22], Some(20)), Ok(22));
-        assert_eq!(of(&[19, 22], Some(7)), Ok(19));
-        assert_eq!(of(&[19, 22], None), Ok(19));
-        let error = of(&[19, 22], Some(23)).unwrap_err();
-        assert!(error.contains("by LLVM 23") && error.contains("19 and 22 are") && error.contains("mneme-build-23"));
+        let of = |found| choose(&[19, 22], found);
+        assert_eq!([Some(19), Some(20), Some(7), None].map(|found| of(found).unwrap()), [19, 22, 19, 19]);
+        let newer = of(Some(23));
+        assert!(matches!(newer, Err(ProgramError::NewerIr { found: 23, installed }) if installed == [19, 22]));
     }
 
     #[test]
     fn what_a_configuration_asks_for_is_there_and_reads_the_ir() {
-        let of =
-            |requested, found| builders(&[19, 22]).chosen(Some(requested), found).map_err(|error| error.to_string());
-        assert_eq!(of(22, Some(19)), Ok(22));
-        assert_eq!(of(19, None), Ok(19));
-        assert!(of(21, Some(19)).unwrap_err().contains("mneme-build-21 is not installed: 19 and 22 are"));
-        assert!(of(19, Some(22)).unwrap_err().contains("written by LLVM 22"));
+        let of = |requested, found| builders(&[19, 22]).chosen(Some(requested), found);
+        assert_eq!([of(22, Some(19)).unwrap(), of(19, None).unwrap()], [22, 19]);
+        let absent = of(21, Some(19));
+        assert!(
+            matches!(absent, Err(ProgramError::NotInstalled { requested: 21, installed }) if installed == [19, 22])
+        );
+        assert!(matches!(of(19, Some(22)), Err(ProgramError::OlderThanIr { requested: 19, found: 22 })));
     }
 }

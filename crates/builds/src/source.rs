@@ -2,6 +2,7 @@
 //!
 //! It is compiled as `mneme-cc` compiles what is recorded.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -34,19 +35,21 @@ pub struct CudaSource<'a> {
 /// Why there is no bitcode; each message is for the user.
 #[derive(Debug, Error)]
 pub enum SourceError {
-    /// The compiler's own text is part of it.
-    #[error("{0}")]
-    Rejected(String),
+    #[error("nothing can be passed to {compiler}: {source}")]
+    NoFile { compiler: String, source: io::Error },
+    #[error("{compiler} cannot be run ({source}); --clang names a clang")]
+    NotRun { compiler: String, source: io::Error },
+    /// With the compiler's own text.
+    #[error("{file} cannot be compiled:\n{text}")]
+    Rejected { file: String, text: String },
+    #[error("{compiler} wrote no IR of {file}")]
+    NoIr { compiler: String, file: String },
+    #[error("the IR of {file} cannot be read: {source}")]
+    Unread { file: String, source: io::Error },
     #[error(
         "{file} took longer than {seconds} s to compile and was stopped; --timeout (mneme-tune: --trial-timeout) raises the limit"
     )]
     Late { file: String, seconds: f64 },
-}
-
-impl From<String> for SourceError {
-    fn from(message: String) -> Self {
-        Self::Rejected(message)
-    }
 }
 
 impl CudaSource<'_> {
@@ -55,26 +58,22 @@ impl CudaSource<'_> {
     /// # Errors
     /// The compiler refuses the source, cannot be run, or takes too long.
     pub fn bitcode(&self) -> Result<Vec<u8>, SourceError> {
-        let pass = || {
-            TransientFile::new(&[])
-                .map_err(|error| format!("nothing can be passed to {}: {error}", self.compiler.display()))
-        };
+        let (file, compiler) = (self.file.display().to_string(), self.compiler.display().to_string());
+        let pass =
+            || TransientFile::new(&[]).map_err(|source| SourceError::NoFile { compiler: compiler.clone(), source });
         let (mut output, mut words) = (pass()?, pass()?);
         let status = words
             .for_writing()
             .and_then(|words| tools::run(self.command(output.path()).stdout(Stdio::null()).stderr(words), self.limit))
-            .map_err(|error| format!("{} cannot be run ({error}); --clang names a clang", self.compiler.display()))?;
-        let file = self.file.display().to_string();
+            .map_err(|source| SourceError::NotRun { compiler: compiler.clone(), source })?;
         let Some(status) = status else { return Err(SourceError::Late { file, seconds: self.limit.as_secs_f64() }) };
         if !status.success() {
             let words = words.read().unwrap_or_default();
-            return Err(format!("{file} cannot be compiled:\n{}", String::from_utf8_lossy(&words).trim_end()).into());
+            return Err(SourceError::Rejected { file, text: String::from_utf8_lossy(&words).trim_end().to_owned() });
         }
         match output.read() {
-            Ok(bitcode) if bitcode.is_empty() => {
-                Err(format!("{} wrote no IR of {file}", self.compiler.display()).into())
-            }
-            bitcode => bitcode.map_err(|error| format!("the IR of {file} cannot be read: {error}").into()),
+            Ok(bitcode) if bitcode.is_empty() => Err(SourceError::NoIr { compiler, file }),
+            bitcode => bitcode.map_err(|source| SourceError::Unread { file, source }),
         }
     }
 

@@ -61,8 +61,8 @@ impl ReplacementFile {
                 let source = CudaSource { file, compiler: &compiler, flags, arch, limit };
                 return Ok(source.bitcode().map(Replacement::Ir).map_err(|error| {
                     let status = match error {
-                        SourceError::Rejected(_) => ReplayStatus::CompileError,
                         SourceError::Late { .. } => ReplayStatus::Timeout,
+                        _ => ReplayStatus::CompileError,
                     };
                     NotBuilt::new(status, error.to_string())
                 }));

@@ -149,8 +149,8 @@ impl std::str::FromStr for Range {
     fn from_str(text: &str) -> Result<Self, ValueError> {
         let numbers: Vec<u32> = text
             .split(':')
-            .map(|part| part.parse().map_err(|_| format!("'{part}' is not a whole number")))
-            .collect::<Result<_, String>>()?;
+            .map(|part| part.parse().map_err(|_| format!("'{part}' is not a whole number").into()))
+            .collect::<Result<_, ValueError>>()?;
         let range = match numbers[..] {
             [low, high] => Self { low, high, step: 1 },
             [low, high, step] => Self { low, high, step },
