@@ -1,8 +1,8 @@
 //! Tests of how the source is laid out.
 //!
 //! In no crate do modules use each other in a circle, and none leads back to its crate's root; every module's first
-//! line says in one sentence what it is; vendors' functions and structures are declared in one crate; crates depend on
-//! each other in one direction and have the same features in every build.
+//! line says in one sentence what it is; errors have types; vendors' functions and structures are declared in one
+//! crate; crates depend on each other in one direction and have the same features in every build.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -363,6 +363,37 @@ fn faults_of_first_lines_are_found() {
     ] {
         assert!(fault_of_first_line(bad).is_some(), "{bad}");
     }
+}
+
+/// How often a file has `Result<_, String>`: callers can tell such errors apart by their text alone.
+#[derive(Default)]
+struct BareErrors(usize);
+
+impl<'a> Visit<'a> for BareErrors {
+    fn visit_path_segment(&mut self, segment: &'a syn::PathSegment) {
+        if let syn::PathArguments::AngleBracketed(arguments) = &segment.arguments
+            && let Some(syn::GenericArgument::Type(syn::Type::Path(error))) = arguments.args.iter().nth(1)
+        {
+            self.0 += usize::from(segment.ident == "Result" && error.path.is_ident("String"));
+        }
+        syn::visit::visit_path_segment(self, segment);
+    }
+}
+
+#[test]
+fn errors_are_more_than_text() {
+    let count = |source: &str| {
+        let mut found = BareErrors::default();
+        found.visit_file(&syn::parse_file(source).unwrap());
+        found.0
+    };
+    assert_eq!(count("fn a() -> Option<Result<u8, String>> { todo!() } fn b() -> Result<String, ()> { todo!() }"), 1);
+    let mut found = Vec::new();
+    for name in crates().into_iter().chain(["fuzz", "tests"].map(str::to_owned)) {
+        files(&top().join(&name), &mut found);
+    }
+    found.retain(|file| count(&std::fs::read_to_string(file).unwrap()) > 0);
+    assert!(found.is_empty(), "give these errors a type: {found:#?}");
 }
 
 /// Whether a name is one that a vendor has given.

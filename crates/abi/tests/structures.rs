@@ -1,6 +1,7 @@
 //! A test of the declared structures against the vendors' own headers.
 
 use std::fmt::Write;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -33,13 +34,13 @@ fn asserted(structure: &Structure) -> String {
 }
 
 /// What the compiler says of these structures under this header.
-fn compiled(include: &Path, header: &str, structures: &[&Structure]) -> Result<(), String> {
+fn compiled(include: &Path, header: &str, structures: &[&Structure]) -> io::Result<()> {
     let all: String = structures.iter().map(|structure| asserted(structure)).collect();
     compiles(include, &format!("{header}\n{all}"))
 }
 
 /// What the compiler says of a text in C.
-fn compiles(include: &Path, text: &str) -> Result<(), String> {
+fn compiles(include: &Path, text: &str) -> io::Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("layout.c");
     std::fs::write(&file, format!("#include <stddef.h>\n{text}")).unwrap();
@@ -48,7 +49,7 @@ fn compiles(include: &Path, text: &str) -> Result<(), String> {
     let mut compiler = Command::new("cc");
     compiler.args(["-std=gnu11", "-w", "-fsyntax-only", "-I"]).arg(include).arg("-I").arg(folder.path()).arg(&file);
     let output = compiler.output().unwrap();
-    if output.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+    if output.status.success() { Ok(()) } else { Err(io::Error::other(String::from_utf8_lossy(&output.stderr))) }
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_void};
+use std::io;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -25,10 +26,10 @@ type Functions = HashMap<String, usize>;
 /// # Safety
 /// `F` is the type of a pointer to it.
 pub unsafe fn function<F: Copy>(name: &str) -> Result<F, Mistake> {
-    static FUNCTIONS: OnceLock<Result<Functions, String>> = OnceLock::new();
+    static FUNCTIONS: OnceLock<io::Result<Functions>> = OnceLock::new();
     let functions = match FUNCTIONS.get_or_init(load) {
         Ok(functions) => functions,
-        Err(why) => return wrong(why.as_str()),
+        Err(error) => return wrong(error.to_string()),
     };
     match functions.get(name) {
         // SAFETY: as the caller promises; the library is never unloaded.
@@ -37,12 +38,13 @@ pub unsafe fn function<F: Copy>(name: &str) -> Result<F, Mistake> {
     }
 }
 
-fn load() -> Result<Functions, String> {
-    let file = std::env::var_os(VARIABLE)
-        .map(PathBuf::from)
-        .or_else(|| install::locate(install::CPU_DEVICE))
-        .ok_or_else(|| format!("{} is not beside the stand-in; {VARIABLE} names it", install::CPU_DEVICE))?;
-    let failed = |error: &dyn std::fmt::Display| format!("{} cannot be loaded: {error}", file.display());
+fn load() -> io::Result<Functions> {
+    let file =
+        std::env::var_os(VARIABLE).map(PathBuf::from).or_else(|| install::locate(install::CPU_DEVICE)).ok_or_else(
+            || io::Error::other(format!("{} is not beside the stand-in; {VARIABLE} names it", install::CPU_DEVICE)),
+        )?;
+    let failed =
+        |error: &dyn std::fmt::Display| io::Error::other(format!("{} cannot be loaded: {error}", file.display()));
     let bytes = std::fs::read(&file).map_err(|error| failed(&error))?;
     // SAFETY: a NUL-terminated name; the descriptor is nobody else's.
     let copy = unsafe {

@@ -3,7 +3,7 @@
 //! A GPU's code cannot run here. Its IR is in the code object itself, or in a folder that a test fills.
 
 use std::collections::HashMap;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
@@ -47,27 +47,27 @@ pub fn object(bitcode: &[u8]) -> Result<Arc<[u8]>, Mistake> {
     Ok(object)
 }
 
-fn compile(bitcode: &[u8]) -> Result<Vec<u8>, String> {
-    let program = install::locate(install::COMPILER).ok_or("mneme-cc is not beside this library")?;
+fn compile(bitcode: &[u8]) -> io::Result<Vec<u8>> {
+    let program =
+        install::locate(install::COMPILER).ok_or_else(|| io::Error::other("mneme-cc is not beside this library"))?;
     let mut child = Command::new(program)
         .args(["--mneme-cpu-object", "--passes", "default<O0>"])
         .env_remove("LD_PRELOAD")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .spawn()
-        .map_err(|error| error.to_string())?;
-    let mut input = child.stdin.take().ok_or("no standard input")?;
+        .spawn()?;
+    let mut input = child.stdin.take().expect("standard input is a pipe");
     let module = [&(bitcode.len() as u64).to_le_bytes(), bitcode].concat();
     let writing = std::thread::spawn(move || input.write_all(&module));
-    let mut errors = child.stderr.take().ok_or("no standard error")?;
+    let mut errors = child.stderr.take().expect("standard error is a pipe");
     let reading = std::thread::spawn(move || {
         let mut text = String::new();
         let _ = errors.read_to_string(&mut text);
         text
     });
-    let output = child.wait_with_output().map_err(|error| error.to_string())?;
+    let output = child.wait_with_output()?;
     let _ = writing.join();
     let text = reading.join().unwrap_or_default();
-    if output.status.success() { Ok(output.stdout) } else { Err(text.trim().to_owned()) }
+    if output.status.success() { Ok(output.stdout) } else { Err(io::Error::other(text.trim())) }
 }
