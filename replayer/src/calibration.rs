@@ -23,18 +23,21 @@ use crate::fresh_inputs;
 use crate::job::Job;
 use crate::supervise::engine::Engine;
 use crate::supervise::{Client, SupervisorEvent};
+use crate::verify::comparison::RegionComparison;
 
 /// How many executors may be lost.
 const LOSSES: u32 = 4;
-/// The most and the least time for the runs on a group of buffers. The least applies if the first run took no time.
+/// The most and the least time for the runs on a group of buffers. The least applies if a run takes no time.
 const LIMIT: Duration = Duration::from_secs(120);
 const LEAST: Duration = Duration::from_secs(2);
 /// Runs on a group of buffers, with a margin: on other contents a kernel may wait for ever.
 const RUNS: u32 = 50;
+/// So many bytes of memory are restored and compared in a nanosecond, at least.
+const BYTES_PER_NS: u64 = 1;
 /// How many fresh inputs are kept.
 const INPUTS: u32 = 3;
 /// If a run takes longer, fresh inputs are searched only if they are needed.
-const QUICK: Duration = Duration::from_millis(40);
+const QUICK: Duration = Duration::from_secs(1);
 /// A search that takes longer is announced.
 const SILENT: Duration = Duration::from_secs(1);
 
@@ -66,10 +69,22 @@ pub fn open(settings: ReplaySettings) -> Result<ReplayContext, Fatal> {
         }
     };
     match found {
+        // Rules may let pass what the recorded input shows without them.
+        Ok(map) if !map.inputs_sought && !is_exact(&context) && context.isolation != Isolation::None => {
+            context.poison(&map)?;
+            let map = PoisonMap { fresh_inputs: inputs(&mut context)?, inputs_sought: true, ..map };
+            context.fresh_inputs.clone_from(&map.fresh_inputs);
+            files.keep(map);
+        }
         Ok(map) => context.poison(&map)?,
         Err(reason) => context.not_searched = reason.to_string(),
     }
     Ok(context)
+}
+
+/// Whether all memory is compared bit by bit.
+fn is_exact(context: &ReplayContext) -> bool {
+    context.bounds.comparisons(None).iter().all(RegionComparison::is_exact)
 }
 
 /// The places for the map of an instance.
@@ -136,15 +151,34 @@ enum NotSearched {
 
 /// Finds the bytes.
 fn find(context: &mut ReplayContext) -> Result<Result<PoisonMap, NotSearched>, Fatal> {
+    undisturbed(context, |context| Search::new(context).run())
+}
+
+/// Searches with one silent executor.
+fn undisturbed<R>(
+    context: &mut ReplayContext,
+    search: impl FnOnce(&ReplayContext) -> Result<R, Fatal>,
+) -> Result<R, Fatal> {
     let (quiet, workers) = (context.quiet, context.workers);
     (context.quiet, context.workers) = (true, 1);
-    let found = Search::new(context).run();
+    let found = search(context);
     (context.quiet, context.workers) = (quiet, workers);
     // The builder that was started first is used up by the search, so another one gets ready for the replay.
     if context.isolation != Isolation::None {
         let _ = context.programs.of(context.first_llvm)?.start(Preparation::Full);
     }
     found
+}
+
+/// Finds fresh inputs alone, for a recording whose bytes are known.
+fn inputs(context: &mut ReplayContext) -> Result<Vec<u64>, Fatal> {
+    undisturbed(context, |context| {
+        let mut search = Search::new(context);
+        let mut engine = Engine::start(context)?;
+        search.try_own_code(&mut engine)?;
+        search.find_inputs(&mut engine)?;
+        Ok(search.found.fresh_inputs)
+    })
 }
 
 /// The search, group of buffers by group.
@@ -154,7 +188,7 @@ struct Search<'a> {
     /// Whether the runs use the application's own code, and not the recorded pipeline.
     original: bool,
     losses: u32,
-    /// The time of a run of the application's own code, including restoring and comparing memory.
+    /// The time of a run of the application's own code, with a margin for restoring and comparing memory.
     took: Duration,
     /// The time limit for the runs on a group of buffers.
     limit: Duration,
@@ -205,7 +239,10 @@ impl<'a> Search<'a> {
             }
             number += 1;
         }
-        self.find_inputs(&mut engine)?;
+        // Long runs on other inputs can wait until they are needed.
+        if self.took < QUICK || !self.shows_something() {
+            self.find_inputs(&mut engine)?;
+        }
         Ok(Ok(self.found))
     }
 
@@ -213,6 +250,8 @@ impl<'a> Search<'a> {
     fn try_own_code(&mut self, engine: &mut Engine<'_>) -> Result<ReplayStatus, Fatal> {
         let mut job = self.job(0, &[]);
         job.run.calibrate = None;
+        // Loading takes a part of the first run.
+        job.run.iterations = 2;
         engine.submit(job);
         let (status, ..) = self.wait(engine, 0)?;
         self.limit = (LEAST + RUNS * self.took).min(LIMIT);
@@ -222,12 +261,16 @@ impl<'a> Search<'a> {
         Ok(status)
     }
 
-    /// Finds fresh inputs, unless runs take long and the recorded input proves enough.
+    /// Whether the recorded input shows what the kernel writes, without rules that let more pass.
+    fn shows_something(&self) -> bool {
+        let regions = &self.context.snapshot.layout.regions;
+        let is_shown = !self.found.chunks.is_empty() || regions.iter().any(|region| !region.changed.is_empty());
+        self.found.unshown.is_empty() && is_shown
+    }
+
     fn find_inputs(&mut self, engine: &mut Engine<'_>) -> Result<(), Fatal> {
-        if self.found.unshown.is_empty() && self.took > QUICK {
-            return Ok(());
-        }
         self.found.fresh_inputs = fresh_inputs::screen(engine, self.context, None, INPUTS, self.limit)?.seeds;
+        self.found.inputs_sought = true;
         Ok(())
     }
 
@@ -249,9 +292,11 @@ impl<'a> Search<'a> {
         loop {
             let alarm = (!self.announced).then_some(self.begin + SILENT);
             match engine.next(Client { alarm, ..Client::default() })? {
-                SupervisorEvent::Finished { id, result, calibrated, took, .. } if id == number => {
+                SupervisorEvent::Finished { id, result, calibrated, .. } if id == number => {
                     if number == 0 {
-                        self.took = took;
+                        let bytes = self.context.snapshot.layout.prologue_bytes();
+                        let run = result.exec_time.last().copied().unwrap_or(0);
+                        self.took = Duration::from_nanos(run + bytes / BYTES_PER_NS);
                     }
                     return Ok((result.status, result.error, calibrated));
                 }

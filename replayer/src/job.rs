@@ -114,6 +114,7 @@ impl Job {
             shared_mem: if built.shared_is_static { 0 } else { configuration.shared_mem },
             attributes: context.recorded.attributes(),
             oracle: None,
+            pipelines: Vec::new(),
             dump: context.dump.clone(),
             watch: built.instrumented.as_ref().map(|instrumented| InstrumentedCode {
                 sites: instrumented.sites.len() as u64,

@@ -1,7 +1,8 @@
-// A kernel that ends only on numbers near to 1, as one that iterates until it has converged. It rounds them in place, so
-// the second launch changes nothing, and neither does one on numbers that have changed places.
+// Kernels whose recorded input is special.
 #include "check.cuh"
 
+// It ends only on numbers near to 1, as one that iterates until it has converged. It rounds them in place, so the
+// second launch changes nothing, and neither does one on numbers that have changed places.
 __global__ void rounding(float *values, size_t n) {
     size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
     if (i >= n)
@@ -12,6 +13,13 @@ __global__ void rounding(float *values, size_t n) {
     values[i] = __uint_as_float(__float_as_uint(values[i]) & ~15u);
 }
 
+// On small integers it doesn't matter whether the product is rounded before the sum.
+__global__ void square(float *out, const float *in, size_t n) {
+    size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+    if (i < n)
+        out[i] = in[i] * in[i] + in[i];
+}
+
 int main(int argc, char **argv) {
     size_t n = size_argument(argc, argv, 4096);
     std::vector<float> numbers(n);
@@ -20,10 +28,16 @@ int main(int argc, char **argv) {
     DeviceArray<float> values(numbers);
     for (int step = 0; step < 2; ++step)
         rounding<<<blocks_for(n, 128), 128>>>(values.get(), n);
+    std::vector<float> integers(n);
+    for (size_t i = 0; i < n; ++i)
+        integers[i] = float(1 + i % 1000);
+    DeviceArray<float> in(integers), out(n);
+    for (int step = 0; step < 2; ++step)
+        square<<<blocks_for(n, 128), 128>>>(out.get(), in.get(), n);
     LAUNCH_OK();
-    auto rounded = values.download();
+    auto rounded = values.download(), squares = out.download();
     bool right = true;
     for (size_t i = 0; i < n; ++i)
-        right = right && fabsf(rounded[i] - numbers[i]) < 1e-5f;
+        right = right && fabsf(rounded[i] - numbers[i]) < 1e-5f && squares[i] == integers[i] * (integers[i] + 1);
     return finish("fragile", right, n);
 }

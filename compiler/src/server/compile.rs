@@ -4,6 +4,7 @@ use mneme_builds::progress::BuildProgress;
 use mneme_builds::{
     BuildOutcome, BuildText, BuildTexts, Built, Keep, NotBuilt, Probe, ProbeResult, Replacement, probe::Inventory,
 };
+use mneme_model::compile_options::CompileOptions;
 use mneme_model::result::ReplayStatus;
 
 use super::inputs::Build;
@@ -59,6 +60,10 @@ fn run(
     if let (Some(application), true) = (&mut compiled, replacement.is_some()) {
         // Other code says itself which products may be fused.
         application.contract.clear();
+    }
+    if let Some(fuses) = spec.probe.fuses {
+        let unknown = || CompileOptions { ptx_opt: 3, ..CompileOptions::default() };
+        compiled = Some(compiled.unwrap_or_else(unknown).fusing(fuses));
     }
     let mut request = BuildRequest::new(code, &recorded.name, build.target, &spec.configuration);
     request.recorded = RecordedLaunch {

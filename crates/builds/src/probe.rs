@@ -21,6 +21,8 @@ pub struct Probe {
     pub expanded: bool,
     /// The last stage of the build, which then has no code and is not run.
     pub until: Option<Stage>,
+    /// Whether multiplications and additions are fused, in place of what the recording says.
+    pub fuses: Option<bool>,
     /// Changes to the IR that the pipeline starts from.
     pub revisions: Vec<Revision>,
 }

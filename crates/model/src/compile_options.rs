@@ -121,6 +121,14 @@ impl CompileOptions {
         (!self.contract.is_empty()).then(|| self.contract == "fast")
     }
 
+    /// These options, but with multiplications and additions fused or not.
+    #[must_use]
+    pub fn fusing(mut self, fuses: bool) -> Self {
+        self.contract = if fuses { "fast" } else { "off" }.to_owned();
+        self.ptxas_options.push(format!("--fmad={fuses}"));
+        self
+    }
+
     /// Whether the program was compiled from the IR that is recorded of it; nvcc's programs are not.
     pub fn is_of_the_ir(&self) -> bool {
         !self.contract.is_empty()

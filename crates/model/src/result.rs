@@ -101,6 +101,10 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
+fn is_nothing(count: &u32) -> bool {
+    *count == 0
+}
+
 /// What it shows that memory after a run is as recorded: the bytes that a kernel which does nothing would have left
 /// wrong.
 ///
@@ -229,6 +233,10 @@ pub struct FreshInputs {
     pub discarded: u32,
     /// Those on which the code agrees with the application's own.
     pub agreed: u32,
+    /// Of these, those on which it only rounds otherwise: its results lie between those of the application's own code
+    /// and of the recorded pipeline with and without fused multiplications and additions.
+    #[serde(skip_serializing_if = "is_nothing")]
+    pub rounded: u32,
     /// Bytes that a kernel which does nothing would leave wrong, in the input that has most of them. It is 0 if code of
     /// a pipeline is compared with itself, because the application's own code cannot be run.
     pub shown: u64,

@@ -17,7 +17,7 @@ use super::manifest::{CHUNK, MemoryState};
 use super::mask::Mask;
 
 /// Of the file, and of the way in which the bytes are found: maps of another version are made again.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Kinds of devices, as files are named.
 pub const DEVICES: [&str; 3] = ["cpu", "cuda", "hip"];
 /// End of the file's name.
@@ -49,6 +49,8 @@ pub struct PoisonMap {
     /// Seeds of fresh inputs that say something: the application's own code changes memory on them, the same every
     /// time.
     pub fresh_inputs: Vec<u64>,
+    /// Such inputs have been looked for.
+    pub inputs_sought: bool,
 }
 
 /// A chunk that has bytes to fill.

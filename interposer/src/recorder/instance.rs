@@ -74,6 +74,8 @@ pub enum InstanceFailure {
         .0.as_secs_f64()
     )]
     Unfinished(Duration),
+    #[error("the kernel failed: {}", recorded_family::error(*.0))]
+    Failed(Status),
     #[error("{}", recorded_family::error(*.0))]
     Cuda(Status),
     #[error(transparent)]
@@ -134,6 +136,7 @@ impl InstanceFailure {
         !matches!(
             self,
             Self::Rejected(_)
+                | Self::Failed(_)
                 | Self::Captured
                 | Self::Capturing
                 | Self::Pageable(_)
@@ -406,7 +409,12 @@ fn after(status: Status, contexts: &[usize], deadline: Instant, limit: Duration)
     if status != Status::SUCCESS {
         return Err(InstanceFailure::Rejected(status));
     }
-    finish(contexts, deadline).unwrap_or(Err(InstanceFailure::Unfinished(limit)))
+    let finished = finish(contexts, deadline).unwrap_or(Err(InstanceFailure::Unfinished(limit)));
+    // The device was idle before, so this is the launch's own failure.
+    finished.map_err(|failure| match failure {
+        InstanceFailure::Cuda(status) => InstanceFailure::Failed(status),
+        failure => failure,
+    })
 }
 
 /// Waits until these contexts are idle. `None` at the deadline, though there is always time for one answer.

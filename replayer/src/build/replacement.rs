@@ -97,6 +97,15 @@ pub fn recorded(recorded: &RecordedInstance) -> Result<Option<Replacement>, Reco
     }))
 }
 
+/// The recorded code, if it can be compiled in other ways.
+pub fn compilable(recorded: &RecordedInstance) -> Option<Replacement> {
+    match self::recorded(recorded).ok()? {
+        Some(Replacement::Cubin(_)) => None,
+        Some(code) => Some(code),
+        None => <[Vec<u8>; 1]>::try_from(recorded.modules().ok()?).ok().map(|[module]| Replacement::Ir(module)),
+    }
+}
+
 /// Code that is stored beside the recorded code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodeBeside {

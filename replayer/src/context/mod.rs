@@ -6,11 +6,13 @@ pub mod timing;
 
 use std::cell::Cell;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::Duration;
 
 use mneme_builds::builder::{Preparation, ProgramError};
 use mneme_builds::builders::{Builders, newest_version, written_by};
 use mneme_builds::plan::External;
+use mneme_builds::probe::{Assumption, Revision};
 use mneme_builds::{BuildOutcome, BuildPlan, BuildSpec, Keep, NotBuilt, Replacement};
 use mneme_device::Interface;
 use mneme_model::configuration::Configuration;
@@ -232,6 +234,26 @@ impl ReplayContext {
         // With a replacement, a pipeline compiles that code instead of the recorded kernel's.
         let is_recorded = self.replacement.is_none() && self.external.is_none();
         (!self.own_code_fails.get()).then_some(own).into_iter().chain(is_recorded.then_some(recorded)).collect()
+    }
+
+    /// The recorded pipeline with and without fusing multiplications and additions. None if there is nothing to compile.
+    pub fn pipelines(&self) -> Vec<BuildSpec> {
+        // Without it, builds start from the recorded modules.
+        let code = self.replacement.as_ref().map(|_| replacement::compilable(&self.recorded).map(Rc::new));
+        let configuration = self.recorded.recorded_configuration();
+        let of = |(fuses, replacement): (bool, Option<Rc<Replacement>>)| {
+            let mut spec = BuildSpec { replacement, ..BuildSpec::new(configuration.clone()) };
+            spec.probe.fuses = Some(fuses);
+            if !fuses {
+                // Operations may be marked, which lets them be fused in any case.
+                spec.probe.revisions.push(Revision::Forget(Assumption::FastMath));
+            }
+            spec
+        };
+        match code {
+            Some(None) => Vec::new(),
+            code => [true, false].map(|fuses| of((fuses, code.clone().flatten()))).into(),
+        }
     }
 
     /// Whether builds start from PTX.

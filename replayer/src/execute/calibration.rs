@@ -21,10 +21,12 @@ use mneme_device::DeviceError;
 use mneme_recording::manifest::CHUNK;
 use mneme_recording::mask::Mask;
 use mneme_recording::poison::{PATTERN, PoisonMap, UnshownBytes};
+use rayon::prelude::*;
 
 use super::message::RunOutcome;
-use super::resident::ResidentMemory;
+use super::resident::{RecordedPieces, ResidentMemory};
 use super::series::Series;
+use crate::verify::comparison::RegionComparison;
 use crate::verify::evidence;
 
 /// Runs from each pattern, and runs that tell what varies; one of each if runs are long.
@@ -76,6 +78,14 @@ struct Verdict {
     is_elsewhere: bool,
 }
 
+/// The same of one piece: filled bytes that are not the recorded result, those of them that are not the pattern either,
+/// and whether something else is not as recorded.
+struct PieceVerdict {
+    wrong: Mask,
+    others: Mask,
+    is_elsewhere: bool,
+}
+
 impl Verdict {
     fn is_clean(&self) -> bool {
         !self.is_elsewhere && self.wrong.is_empty()
@@ -114,6 +124,15 @@ impl<'a, 'm> Calibration<'a, 'm> {
         Ok(self.map(&written, &found))
     }
 
+    fn look(&self) -> Look<'_> {
+        Look {
+            pieces: self.memory.recorded_pieces(),
+            comparisons: &self.series.comparisons,
+            varying: &self.varying,
+            live: &self.live,
+        }
+    }
+
     fn is_late(&self) -> bool {
         self.begin.elapsed() > BUDGET
     }
@@ -126,9 +145,11 @@ impl<'a, 'm> Calibration<'a, 'm> {
             if begin.elapsed() > LONG {
                 self.runs = 1;
             }
-            for (piece, bytes) in left {
-                let after = self.memory.after(piece);
-                self.varying.entry(piece).or_default().add(&Mask::differing(&bytes, after));
+            let pieces = self.memory.recorded_pieces();
+            let differing: Vec<(usize, Mask)> =
+                left.par_iter().map(|(piece, bytes)| (*piece, Mask::differing(bytes, pieces.after(*piece)))).collect();
+            for (piece, mask) in differing {
+                self.varying.entry(piece).or_default().add(&mask);
             }
             run += 1;
         }
@@ -163,70 +184,20 @@ impl<'a, 'm> Calibration<'a, 'm> {
             if self.is_late() {
                 break;
             }
-            let flipped: Contents = window.iter().map(|piece| (*piece, self.flipped(*piece, run))).collect();
+            let look = self.look();
+            let flipped: Contents = window.par_iter().map(|piece| (*piece, look.flipped(*piece, run))).collect();
             let left = self.run(&flipped)?;
-            for (piece, flipped) in &flipped {
-                let after = self.memory.after(*piece);
-                let left = left.get(piece).map_or(after, Vec::as_slice);
-                let mask = self.written_of(*piece, flipped, left);
-                if !mask.is_empty() {
-                    written.entry(*piece).or_default().add(&mask);
-                }
+            let look = self.look();
+            let of = |(piece, flipped): (&usize, &Vec<u8>)| {
+                let left = left.get(piece).map_or_else(|| look.pieces.after(*piece), Vec::as_slice);
+                (*piece, look.written_of(*piece, flipped, left))
+            };
+            let found: Vec<(usize, Mask)> = flipped.par_iter().map(of).filter(|(_, mask)| !mask.is_empty()).collect();
+            for (piece, mask) in found {
+                written.entry(piece).or_default().add(&mask);
             }
         }
         Ok(written)
-    }
-
-    /// A piece with low bits of each element flipped; addresses stay.
-    fn flipped(&self, piece: usize, run: usize) -> Vec<u8> {
-        let mut bytes = self.memory.before(piece).to_vec();
-        let (start, addresses) = (self.memory.address(piece), self.addresses(piece));
-        for at in (0..bytes.len()).step_by(self.step(piece)) {
-            if !addresses.has(at) {
-                bytes[at] ^= low_bits(start + at as u64, run);
-            }
-        }
-        bytes
-    }
-
-    /// The elements of a piece that differ from what was there before the run, or that the launch changed.
-    fn written_of(&self, piece: usize, flipped: &[u8], left: &[u8]) -> Mask {
-        let (before, after) = (self.memory.before(piece), self.memory.after(piece));
-        let mut mask = Mask::differing(flipped, left);
-        mask.add(&Mask::differing(before, after));
-        let mut mask = mask.widened(self.step(piece), before.len());
-        mask.remove(&self.addresses(piece));
-        mask
-    }
-
-    /// Bytes of an element at most, so that bits of each are flipped.
-    fn step(&self, piece: usize) -> usize {
-        let Some((region, chunk)) = self.memory.chunk(piece) else { return ELEMENT };
-        let Some(comparison) = self.series.comparisons.get(region) else { return ELEMENT };
-        let parts = comparison.cuts(chunk as u64 * CHUNK, CHUNK);
-        let sizes =
-            parts.map(|(part, _)| comparison.part(part).shown.map_or(ELEMENT, |dtype| dtype.size().min(ELEMENT)));
-        sizes.min().unwrap_or(ELEMENT)
-    }
-
-    /// Bytes of aligned words that may be addresses of recorded memory: a kernel that follows another one fails.
-    fn addresses(&self, piece: usize) -> Mask {
-        let lowest = self.live.first().map_or(u64::MAX, |(start, _)| *start);
-        let is_address = |word: u64| {
-            // Nearly no word is one.
-            if word < lowest {
-                return false;
-            }
-            let place = self.live.partition_point(|(start, _)| *start <= word);
-            place.checked_sub(1).is_some_and(|place| word <= self.live[place].1)
-        };
-        let mut mask = Mask::default();
-        for (number, word) in self.memory.before(piece).as_chunks::<WORD>().0.iter().enumerate() {
-            if is_address(u64::from_le_bytes(*word)) {
-                mask.add_word(number * WORD);
-            }
-        }
-        mask
     }
 
     fn of_region(&self, sets: &Sets, region: usize) -> Sets {
@@ -281,46 +252,30 @@ impl<'a, 'm> Calibration<'a, 'm> {
 
     /// Runs from memory in which these bytes are filled.
     fn fill(&mut self, sets: &Sets, pattern: u8) -> Result<Verdict, DeviceError> {
-        let filled: BTreeMap<usize, Vec<u8>> = sets
-            .iter()
-            .map(|(piece, mask)| {
-                let mut bytes = self.memory.before(*piece).to_vec();
-                mask.fill(&mut bytes, self.memory.after(*piece), pattern);
-                (*piece, bytes)
-            })
-            .collect();
+        let look = self.look();
+        let of = |(piece, mask): (&usize, &Mask)| {
+            let mut bytes = look.pieces.before(*piece).to_vec();
+            mask.fill(&mut bytes, look.pieces.after(*piece), pattern);
+            (*piece, bytes)
+        };
+        let filled: Contents = sets.par_iter().map(of).collect();
         let left = self.run(&filled)?;
+        let look = self.look();
+        let of = |(piece, bytes): (&usize, &Vec<u8>)| (*piece, look.judge(*piece, bytes, sets.get(piece), pattern));
+        let judged: Vec<(usize, PieceVerdict)> = left.par_iter().map(of).collect();
         let mut verdict = Verdict { right: sets.clone(), ..Verdict::default() };
-        for (piece, bytes) in &left {
-            self.judge(&mut verdict, *piece, bytes, sets.get(piece), pattern);
+        for (piece, PieceVerdict { wrong, others, is_elsewhere }) in judged {
+            verdict.is_elsewhere |= is_elsewhere;
+            if let Some(right) = verdict.right.get_mut(&piece) {
+                right.remove(&wrong);
+            }
+            if !others.is_empty() {
+                verdict.others.entry(piece).or_default().add(&others);
+                verdict.wrong.extend(self.memory.chunk(piece).map(|(region, _)| region));
+            }
         }
         verdict.right.retain(|_, mask| !mask.is_empty());
         Ok(verdict)
-    }
-
-    fn judge(&self, verdict: &mut Verdict, piece: usize, left: &[u8], filled: Option<&Mask>, pattern: u8) {
-        let after = self.memory.after(piece);
-        let wrong = Mask::differing(left, after);
-        let (none, varying) = (Mask::default(), self.varying.get(&piece));
-        let mut elsewhere = wrong.clone();
-        elsewhere.remove(filled.unwrap_or(&none));
-        elsewhere.remove(varying.unwrap_or(&none));
-        verdict.is_elsewhere |= !elsewhere.is_empty();
-        let Some(filled) = filled else { return };
-        if let Some(right) = verdict.right.get_mut(&piece) {
-            right.remove(&wrong);
-        }
-        let mut pattern_of_result = after.to_vec();
-        pattern_of_result.iter_mut().for_each(|byte| *byte ^= pattern);
-        let mut other = Mask::differing(left, &pattern_of_result);
-        other.keep(&wrong);
-        other.keep(filled);
-        other.remove(varying.unwrap_or(&none));
-        if !other.is_empty() {
-            // Of a value that is computed from what was filled, some bytes may be right by chance.
-            verdict.others.entry(piece).or_default().add(&other.widened(WORD, left.len()));
-            verdict.wrong.extend(self.memory.chunk(piece).map(|(region, _)| region));
-        }
     }
 
     /// One run from memory with these pieces as given; what it left that is not as recorded.
@@ -362,6 +317,92 @@ impl<'a, 'm> Calibration<'a, 'm> {
             map.left_out = format!("looking for what the kernel only writes took longer than {} s", BUDGET.as_secs());
         }
         map
+    }
+}
+
+/// What is known of all pieces, for several threads at a time.
+#[derive(Clone, Copy)]
+struct Look<'s> {
+    pieces: RecordedPieces<'s>,
+    comparisons: &'s [RegionComparison],
+    varying: &'s Sets,
+    live: &'s [(u64, u64)],
+}
+
+impl Look<'_> {
+    /// A piece with low bits of each element flipped; addresses stay.
+    fn flipped(&self, piece: usize, run: usize) -> Vec<u8> {
+        let mut bytes = self.pieces.before(piece).to_vec();
+        let (start, addresses) = (self.pieces.address(piece), self.addresses(piece));
+        for at in (0..bytes.len()).step_by(self.step(piece)) {
+            if !addresses.has(at) {
+                bytes[at] ^= low_bits(start + at as u64, run);
+            }
+        }
+        bytes
+    }
+
+    /// The elements of a piece that differ from what was there before the run, or that the launch changed.
+    fn written_of(&self, piece: usize, flipped: &[u8], left: &[u8]) -> Mask {
+        let (before, after) = (self.pieces.before(piece), self.pieces.after(piece));
+        let mut mask = Mask::differing(flipped, left);
+        mask.add(&Mask::differing(before, after));
+        let mut mask = mask.widened(self.step(piece), before.len());
+        mask.remove(&self.addresses(piece));
+        mask
+    }
+
+    /// Bytes of an element at most, so that bits of each are flipped.
+    fn step(&self, piece: usize) -> usize {
+        let Some((region, chunk)) = self.pieces.chunk(piece) else { return ELEMENT };
+        let Some(comparison) = self.comparisons.get(region) else { return ELEMENT };
+        let parts = comparison.cuts(chunk as u64 * CHUNK, CHUNK);
+        let sizes =
+            parts.map(|(part, _)| comparison.part(part).shown.map_or(ELEMENT, |dtype| dtype.size().min(ELEMENT)));
+        sizes.min().unwrap_or(ELEMENT)
+    }
+
+    /// Bytes of aligned words that may be addresses of recorded memory: a kernel that follows another one fails.
+    fn addresses(&self, piece: usize) -> Mask {
+        let lowest = self.live.first().map_or(u64::MAX, |(start, _)| *start);
+        let is_address = |word: u64| {
+            // Nearly no word is one.
+            if word < lowest {
+                return false;
+            }
+            let place = self.live.partition_point(|(start, _)| *start <= word);
+            place.checked_sub(1).is_some_and(|place| word <= self.live[place].1)
+        };
+        let mut mask = Mask::default();
+        for (number, word) in self.pieces.before(piece).as_chunks::<WORD>().0.iter().enumerate() {
+            if is_address(u64::from_le_bytes(*word)) {
+                mask.add_word(number * WORD);
+            }
+        }
+        mask
+    }
+
+    /// What became of a piece in which `filled` was filled.
+    fn judge(&self, piece: usize, left: &[u8], filled: Option<&Mask>, pattern: u8) -> PieceVerdict {
+        let after = self.pieces.after(piece);
+        let wrong = Mask::differing(left, after);
+        let (none, varying) = (Mask::default(), self.varying.get(&piece));
+        let varying = varying.unwrap_or(&none);
+        let mut elsewhere = wrong.clone();
+        elsewhere.remove(filled.unwrap_or(&none));
+        elsewhere.remove(varying);
+        let mut others = Mask::default();
+        if let Some(filled) = filled {
+            let mut pattern_of_result = after.to_vec();
+            pattern_of_result.iter_mut().for_each(|byte| *byte ^= pattern);
+            others = Mask::differing(left, &pattern_of_result);
+            others.keep(&wrong);
+            others.keep(filled);
+            others.remove(varying);
+            // Of a value that is computed from what was filled, some bytes may be right by chance.
+            others = others.widened(WORD, left.len());
+        }
+        PieceVerdict { wrong, others, is_elsewhere: !elsewhere.is_empty() }
     }
 }
 

@@ -5,36 +5,44 @@
 //! oracle (the application's own code), which computes what is right, and compares what both left by the rules in
 //! force.
 //!
+//! Code whose floating-point results differ from the oracle's may only round otherwise: multiplications are fused with
+//! additions, or are not. Such code agrees if its results lie between those of the recorded pipeline with and without
+//! fusing, and the oracle's. These pipelines are only built and run if the code differs.
+//!
 //! Code that looks up its results, by what the input holds, is right on every input, and fast on those that it knows.
 //! So the times on fresh inputs are compared with those on the recorded one.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::rc::Rc;
 
 use mneme_device::DeviceError;
+use mneme_model::fresh::{GENTLE, PARTS, WAYS};
 use mneme_model::hash::{ChunkId, chunk_id};
 use mneme_model::result::{Doubt, ReplayStatus};
-use mneme_model::tolerance::measure::Errors;
+use mneme_model::tolerance::DataType;
+use mneme_model::tolerance::measure::{ElementValue, Errors};
 use mneme_recording::manifest::CHUNK;
 use mneme_recording::mask::Mask;
 use mneme_recording::numbers::{self, Width};
+use rayon::prelude::*;
 
 use super::message::{Oracle, RunOutcome};
 use super::report::{BufferFailure, MismatchLocation};
-use super::resident::ResidentMemory;
+use super::resident::{RecordedPieces, ResidentMemory};
 use super::series::Series;
 use crate::recording::snapshot::SnapshotRegion;
 use crate::verify::comparison::{Comparison, ElementTally, Part, RegionComparison};
 
-/// Ways in which inputs are made from seeds.
-pub const WAYS: u64 = 4;
-/// The way whose inputs are nearest to the recorded one: for kernels that fail or run for long on others.
-pub const GENTLE: u64 = WAYS - 1;
 /// Pieces that are changed: one of so many, at least and at most so many. All have to be made and read back.
-const PART: u64 = 50;
-const FEW: u64 = (4 << 20) / CHUNK;
+const PART: u64 = 200;
+const FEW: u64 = (1 << 20) / CHUNK;
 const MOST: u64 = (256 << 20) / CHUNK;
+/// In each of so many regions at least one piece is changed.
+const REGIONS: usize = 256;
+/// Inputs are kept for other code as long as they take no more than this, bytes.
+const KEPT: usize = 256 << 20;
 /// The oracle may take so many times as long as the run on the recorded input, and this besides, ns. That is much, so
 /// that no input is left out because the machine is busy.
 const SLOWER: u64 = 10;
@@ -56,7 +64,7 @@ const LOW: u8 = 7;
 /// Contents of pieces, by their numbers.
 type Contents = BTreeMap<usize, Vec<u8>>;
 
-/// How an input is changed. Of [`WAYS`] seeds in a row each has another one, or changes another part.
+/// How an input is changed. Of [`WAYS`] seeds in a row each has another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     /// Floating-point numbers change in their last bits.
@@ -90,13 +98,38 @@ struct FreshInput {
     is_other: bool,
 }
 
+/// What a run leaves wrong of a part of a region.
+#[derive(Clone, Copy)]
+struct PartTally {
+    part: Part,
+    /// Elements that are wrong by themselves.
+    wrong: u64,
+    errors: Errors,
+}
+
+/// What all runs on fresh inputs under the same rules have in common.
+#[derive(Default)]
+pub struct FreshBasis {
+    comparisons: Vec<RegionComparison>,
+    /// The width of each region's numbers, if it holds some.
+    widths: BTreeMap<usize, Option<Width>>,
+    /// What a kernel that does nothing leaves wrong of each piece on the recorded input.
+    idle: BTreeMap<usize, Vec<PartTally>>,
+    /// Inputs by their seeds, and the bytes that they take.
+    inputs: BTreeMap<u64, Rc<FreshInput>>,
+    bytes: usize,
+}
+
 /// Runs of code and its oracle on the same inputs.
 pub struct FreshRuns<'a, 'm> {
     pub code: &'a Series<'a>,
     pub oracle: &'a Series<'a>,
+    /// The recorded pipeline with and without fusing.
+    pub pipelines: &'a [Series<'a>],
     /// What is known of the oracle.
     pub about: &'a Oracle,
     pub memory: &'a mut ResidentMemory<'m>,
+    pub basis: &'a mut FreshBasis,
     pub done: &'a mut RunOutcome,
     /// Times matter.
     pub is_timed: bool,
@@ -121,6 +154,7 @@ impl FreshRuns<'_, '_> {
     /// # Errors
     /// The device fails.
     pub fn judge(mut self, seeds: &[u64]) -> Result<(), DeviceError> {
+        self.basis.follow(self.memory, &self.code.comparisons);
         let mut pace = Pace::default();
         self.judge_on(seeds.iter().copied(), &mut pace)?;
         if pace.gap().is_some()
@@ -164,40 +198,90 @@ impl FreshRuns<'_, '_> {
     }
 
     fn on(&mut self, seed: u64, pace: &mut Pace) -> Result<Verdict, DeviceError> {
-        let FreshInput { pieces: input, is_other } = FreshInput::of(self.memory, &self.code.comparisons, seed);
+        let input = self.basis.input(self.memory, seed);
+        let FreshInput { pieces: input, is_other } = &*input;
         self.done.has_input |= is_other;
         if input.is_empty() {
             return Ok(Verdict::Discarded);
         }
         // The oracle runs last: on the CPU device the code could find its result in this process.
-        let Some(rehearsal) = self.oracle_on(&input).map(OracleRun::forget) else { return Ok(Verdict::Discarded) };
+        let Some(rehearsal) = self.oracle_on(input).map(OracleRun::forget) else { return Ok(Verdict::Discarded) };
         // Times of other code say nothing about the oracle's.
         let usual = self.done.times.iter().max().copied().filter(|_| self.about.is_same);
         if usual.is_some_and(|usual| rehearsal.time > usual.saturating_mul(SLOWER).saturating_add(SLACK)) {
             return Ok(Verdict::Discarded);
         }
         let mut run = RunOutcome::default();
-        let left = self.code.once(self.memory, &input, &mut run);
+        let left = self.code.once(self.memory, input, &mut run);
         self.done.broken |= run.broken;
         let left = match left {
             Ok(left) => left,
             Err(error) => return Ok(Verdict::Fails(error)),
         };
-        let Some(right) = self.oracle_on(&input) else { return Ok(Verdict::Discarded) };
-        let shown = self.wrong(&right.left, &self.pieces_if_idle(&input), |piece| self.if_idle(&input, piece));
+        let Some(right) = self.oracle_on(input) else { return Ok(Verdict::Discarded) };
         let touched: BTreeSet<usize> = input.keys().chain(right.left.keys()).copied().collect();
-        if shown == 0 || self.wrong(&right.left, &touched, |piece| self.if_repeated(&input, piece)) == 0 {
+        let others = self.basis.idle.iter().filter(|(piece, _)| !touched.contains(piece));
+        let others = others.flat_map(|(_, tallies)| tallies.iter().copied());
+        let shown = self.failing(others.chain(self.tallies(&touched, &right.left, |piece| self.if_idle(input, piece))));
+        let repeated = self.tallies(&touched, &right.left, |piece| self.if_repeated(input, piece));
+        if shown == 0 || self.failing(repeated) == 0 {
             return Ok(Verdict::Discarded);
         }
         let failures = self.failures(&right.left, &left);
         if failures.is_empty() {
-            self.note_pace(pace, &input, (&run.work[..], right.work.min(rehearsal.work)))?;
+            self.note_pace(pace, input, (&run.work[..], right.work.min(rehearsal.work)))?;
             return Ok(Verdict::Agrees(shown));
         }
         // Code that varies on this input says nothing about other code.
         let is_steady = right.digest() == rehearsal.digest
-            || self.oracle_on(&input).is_some_and(|again| self.failures(&right.left, &again.left).is_empty());
-        Ok(if is_steady { Verdict::Differs(failures) } else { Verdict::Discarded })
+            || self.oracle_on(input).is_some_and(|again| self.failures(&right.left, &again.left).is_empty());
+        if !is_steady {
+            return Ok(Verdict::Discarded);
+        }
+        if self.rounds_alone(input, &right.left, left) {
+            self.done.fresh_inputs.rounded += 1;
+            return Ok(Verdict::Agrees(shown));
+        }
+        Ok(Verdict::Differs(failures))
+    }
+
+    /// Whether what the code left lies between what the oracle and the pipelines leave. Asks for the pipelines if they
+    /// are missing.
+    fn rounds_alone(&mut self, input: &Contents, right: &Contents, left: Contents) -> bool {
+        self.done.wants_pipelines = !self.code.order.spec.pipelines && self.basis.has_numbers();
+        let mut all = vec![right.clone()];
+        for pipeline in self.pipelines {
+            let mut run = RunOutcome::default();
+            all.extend(pipeline.once(self.memory, input, &mut run).ok());
+            self.done.broken |= run.broken;
+            if self.done.broken {
+                return false;
+            }
+        }
+        all.len() > 1 && self.failures(right, &self.without_rounding(&all, left)).is_empty()
+    }
+
+    /// What was left, with the first of `all` in place of numbers that lie among those of `all`. NaNs are alike.
+    fn without_rounding(&self, all: &[Contents], mut left: Contents) -> Contents {
+        let pieces: BTreeSet<usize> = all[0].keys().chain(left.keys()).copied().collect();
+        for piece in pieces {
+            let Some((region, chunk)) = self.memory.chunk(piece) else { continue };
+            let all: Vec<&[u8]> = all.iter().map(|contents| self.right(contents, piece)).collect();
+            let mut own = self.right(&left, piece).to_vec();
+            for (part, bytes) in self.code.comparisons[region].cuts(chunk as u64 * CHUNK, own.len() as u64) {
+                let Some(dtype) = self.basis.number_type(region, self.rule((region, part))) else { continue };
+                let elements = bytes.clone().step_by(dtype.size()).map(|at| at..at + dtype.size());
+                for element in elements.take_while(|element| element.end <= bytes.end) {
+                    if own[element.clone()] != all[0][element.clone()]
+                        && is_among(dtype, &own[element.clone()], all.iter().map(|bytes| &bytes[element.clone()]))
+                    {
+                        own[element.clone()].copy_from_slice(&all[0][element]);
+                    }
+                }
+            }
+            left.insert(piece, own);
+        }
+        left
     }
 
     /// Compares times on a fresh input, of code and oracle, with those that both take on the recorded one right after.
@@ -238,13 +322,6 @@ impl FreshRuns<'_, '_> {
         left.ok().map(|left| OracleRun { left, time: first(&run.times), work: first(&run.work) })
     }
 
-    /// The pieces in which a kernel that does nothing may leave something else than the oracle.
-    fn pieces_if_idle(&self, input: &Contents) -> BTreeSet<usize> {
-        let is_changed = |piece: &usize| !std::ptr::eq(self.memory.before(*piece), self.memory.after(*piece));
-        let recorded = self.memory.region_pieces().map(|(piece, _)| piece).filter(is_changed);
-        recorded.chain(input.keys().copied()).collect()
-    }
-
     /// What a kernel that does nothing leaves of a piece.
     fn if_idle<'s>(&'s self, input: &'s Contents, piece: usize) -> Cow<'s, [u8]> {
         input.get(&piece).map_or_else(|| self.memory.before(piece), Vec::as_slice).into()
@@ -259,22 +336,25 @@ impl FreshRuns<'_, '_> {
         left.into()
     }
 
-    /// The bytes of these pieces and of `expected` that fail if a kernel leaves this of them. Pieces that `expected` lacks
-    /// are as recorded.
-    fn wrong<'s>(
+    /// What is wrong of these pieces if a kernel leaves this of them. Pieces that `expected` lacks are as recorded.
+    fn tallies<'s>(
         &'s self,
+        pieces: &'s BTreeSet<usize>,
         expected: &'s Contents,
-        pieces: &BTreeSet<usize>,
-        left: impl Fn(usize) -> Cow<'s, [u8]>,
-    ) -> u64 {
+        left: impl Fn(usize) -> Cow<'s, [u8]> + 's,
+    ) -> impl Iterator<Item = PartTally> + 's {
+        let known = self.memory.recorded_pieces();
+        pieces.iter().flat_map(move |piece| {
+            tallies(&self.code.comparisons, known, *piece, self.right(expected, *piece), &left(*piece))
+        })
+    }
+
+    /// The bytes in parts that fail.
+    fn failing(&self, tallies: impl Iterator<Item = PartTally>) -> u64 {
         let mut parts: BTreeMap<Part, (u64, Errors)> = BTreeMap::new();
-        for piece in pieces.iter().chain(expected.keys()).copied().collect::<BTreeSet<usize>>() {
-            let expected = self.right(expected, piece);
-            self.by_part(piece, expected, &left(piece), |part, rule, _, (expected, left)| {
-                let (wrong, errors) = parts.entry(part).or_default();
-                *wrong += rule.wrong(expected, left);
-                *errors = measured(*errors, rule, (expected, left));
-            });
+        for PartTally { part, wrong, errors } in tallies {
+            let all = parts.entry(part).or_default();
+            *all = (all.0 + wrong, all.1.and(errors, self.rule(part).tolerance.norm));
         }
         let failing = parts.into_iter().filter(|(part, (wrong, errors))| !self.passes(*part, *wrong, errors));
         failing.map(|(part, (wrong, _))| wrong * self.rule(part).dtype().size() as u64).sum()
@@ -291,10 +371,11 @@ impl FreshRuns<'_, '_> {
                 let place = MismatchLocation::Outside(self.memory.address(piece), left.len() as u64);
                 failures.push(BufferFailure::of(place, &Comparison::default(), &tally, None));
             }
-            self.by_part(piece, expected, left, |part, rule, offset, (expected, left)| {
+            let known = self.memory.recorded_pieces();
+            by_part(&self.code.comparisons, known, piece, (expected, left), |part, rule, offset, (expected, left)| {
                 let (tally, errors) = parts.entry(part).or_default();
                 *tally = std::mem::take(tally).and(rule.tally(expected, left, offset));
-                *errors = measured(*errors, rule, (expected, left));
+                *errors = errors.and(measured(rule, (expected, left)), rule.tolerance.norm);
             });
         }
         let failing = parts.into_iter().filter(|(part, (tally, errors))| !self.passes(*part, tally.differing, errors));
@@ -324,27 +405,113 @@ impl FreshRuns<'_, '_> {
             rule.passes(errors, || self.memory.reference(part.0, comparison, part.1))
         }
     }
+}
 
-    /// Cuts a piece that differs by the rules of its region: the part, its rule, its offset in the region, and the bytes.
-    fn by_part(
-        &self,
-        piece: usize,
-        expected: &[u8],
-        left: &[u8],
-        mut each: impl FnMut(Part, &Comparison, u64, (&[u8], &[u8])),
-    ) {
-        let Some((region, chunk)) = self.memory.chunk(piece).filter(|_| expected != left) else { return };
-        let (comparison, offset) = (&self.code.comparisons[region], chunk as u64 * CHUNK);
-        for (part, bytes) in comparison.cuts(offset, left.len() as u64) {
-            let (start, both) = (offset + bytes.start as u64, (&expected[bytes.clone()], &left[bytes]));
-            each((region, part), comparison.part(part), start, both);
-        }
+/// Cuts a piece that differs by the rules of its region: the part, its rule, its offset in the region, and the bytes.
+fn by_part(
+    comparisons: &[RegionComparison],
+    known: RecordedPieces<'_>,
+    piece: usize,
+    (expected, left): (&[u8], &[u8]),
+    mut each: impl FnMut(Part, &Comparison, u64, (&[u8], &[u8])),
+) {
+    let Some((region, chunk)) = known.chunk(piece).filter(|_| expected != left) else { return };
+    let (comparison, offset) = (&comparisons[region], chunk as u64 * CHUNK);
+    for (part, bytes) in comparison.cuts(offset, left.len() as u64) {
+        let (start, both) = (offset + bytes.start as u64, (&expected[bytes.clone()], &left[bytes]));
+        each((region, part), comparison.part(part), start, both);
     }
 }
 
-/// These errors and those of further bytes, if the rule needs them.
-fn measured(errors: Errors, rule: &Comparison, (expected, left): (&[u8], &[u8])) -> Errors {
-    if rule.is_exact() { errors } else { errors.and(rule.measure(expected, left), rule.tolerance.norm) }
+/// What is wrong of a piece, by the parts of its region.
+fn tallies(
+    comparisons: &[RegionComparison],
+    known: RecordedPieces<'_>,
+    piece: usize,
+    expected: &[u8],
+    left: &[u8],
+) -> Vec<PartTally> {
+    let mut found = Vec::new();
+    by_part(comparisons, known, piece, (expected, left), |part, rule, _, (expected, left)| {
+        let wrong = rule.wrong(expected, left);
+        found.push(PartTally { part, wrong, errors: measured(rule, (expected, left)) });
+    });
+    found
+}
+
+/// The errors of these bytes, if the rule needs them.
+fn measured(rule: &Comparison, (expected, left): (&[u8], &[u8])) -> Errors {
+    if rule.is_exact() { Errors::default() } else { rule.measure(expected, left) }
+}
+
+/// Whether a number lies among others.
+fn is_among<'s>(dtype: DataType, own: &[u8], others: impl Iterator<Item = &'s [u8]>) -> bool {
+    let value = |bytes: &[u8]| match ElementValue::read(dtype, bytes) {
+        ElementValue::Integer(value) => value as f64,
+        ElementValue::Float(value, _) => value,
+    };
+    let (own, others): (f64, Vec<f64>) = (value(own), others.map(value).collect());
+    if own.is_nan() {
+        return others.iter().any(|other| other.is_nan());
+    }
+    others.iter().any(|other| *other <= own) && others.iter().any(|other| *other >= own)
+}
+
+impl FreshBasis {
+    /// Starts again if the rules are others.
+    fn follow(&mut self, memory: &ResidentMemory<'_>, comparisons: &[RegionComparison]) {
+        if self.comparisons == comparisons && !comparisons.is_empty() {
+            return;
+        }
+        let known = memory.recorded_pieces();
+        let pieces: Vec<(usize, usize)> = memory.region_pieces().collect();
+        let idle = pieces
+            .par_iter()
+            .filter(|(piece, _)| known.may_change(*piece))
+            .map(|(piece, _)| (*piece, tallies(comparisons, known, *piece, known.after(*piece), known.before(*piece))));
+        let (idle, live) = (idle.collect(), live(memory));
+        let mut widths: BTreeMap<usize, Option<Width>> = BTreeMap::new();
+        for (piece, region) in pieces.iter().filter(|(_, region)| memory.regions()[*region].can_be_poisoned()) {
+            let width_of = widths.entry(*region).or_default();
+            *width_of = width_of.or_else(|| width(memory, &comparisons[*region], *piece, &live));
+        }
+        *self = Self { comparisons: comparisons.to_vec(), widths, idle, ..Self::default() };
+    }
+
+    fn has_numbers(&self) -> bool {
+        self.widths.values().any(Option::is_some)
+    }
+
+    /// The type of the floating-point numbers that a part holds; `None` if it holds none.
+    fn number_type(&self, region: usize, rule: &Comparison) -> Option<DataType> {
+        let guessed = || {
+            self.widths.get(&region).copied().flatten().map(|width| match width {
+                Width::Single => DataType::F32,
+                Width::Double => DataType::F64,
+            })
+        };
+        let stated = if rule.is_exact() { rule.shown } else { Some(rule.dtype()) };
+        stated.map_or_else(guessed, |dtype| dtype.is_float().then_some(dtype))
+    }
+
+    /// The input of a seed.
+    fn input(&mut self, memory: &ResidentMemory<'_>, seed: u64) -> Rc<FreshInput> {
+        if let Some(known) = self.inputs.get(&seed) {
+            return known.clone();
+        }
+        let input = Rc::new(FreshInput::of(memory, &self.widths, seed));
+        let bytes: usize = input.pieces.values().map(Vec::len).sum();
+        if self.bytes + bytes <= KEPT {
+            self.bytes += bytes;
+            self.inputs.insert(seed, input.clone());
+        }
+        input
+    }
+}
+
+/// Where recorded memory is.
+fn live(memory: &ResidentMemory<'_>) -> Vec<Range<u64>> {
+    memory.live().into_iter().map(|(start, end)| start..end).collect()
 }
 
 /// A run of the oracle: what it left, the time that it took, and what it took of the device, ns.
@@ -394,25 +561,22 @@ impl Pace {
 
 impl FreshInput {
     /// The input of a seed. It is empty if there is nothing that can be changed so.
-    fn of(memory: &ResidentMemory<'_>, comparisons: &[RegionComparison], seed: u64) -> Self {
-        let live: Vec<Range<u64>> = memory.live().into_iter().map(|(start, end)| start..end).collect();
-        let regions = memory.regions();
-        let pieces: Vec<(usize, usize)> =
-            memory.region_pieces().filter(|(_, region)| regions[*region].can_be_poisoned()).collect();
-        let mut widths: BTreeMap<usize, Option<Width>> = BTreeMap::new();
-        for (piece, region) in &pieces {
-            let known = widths.entry(*region).or_default();
-            *known = known.or_else(|| width(memory, &comparisons[*region], *piece, &live));
-        }
-        let has_numbers = widths.values().any(Option::is_some);
-        let change = Change::of(seed, has_numbers);
+    fn of(memory: &ResidentMemory<'_>, widths: &BTreeMap<usize, Option<Width>>, seed: u64) -> Self {
+        let (live, regions) = (live(memory), memory.regions());
+        let change = Change::of(seed, widths.values().any(Option::is_some));
         let mut state = seed;
+        let pieces = memory.region_pieces().filter(|(_, region)| widths.contains_key(region));
+        let pieces: Vec<(usize, usize, u64)> =
+            pieces.map(|(piece, region)| (piece, region, numbers::next(&mut state))).collect();
         let of_all = pieces.len() as u64;
         let wanted = (of_all / PART).clamp(FEW, MOST);
+        let mut least: BTreeMap<usize, u64> = BTreeMap::new();
+        for (_, region, own) in pieces.iter().filter(|_| widths.len() <= REGIONS) {
+            least.entry(*region).and_modify(|least| *least = (*least).min(*own)).or_insert(*own);
+        }
         let (mut changed, mut is_other) = (Contents::new(), false);
-        for (piece, region) in pieces {
-            let own = numbers::next(&mut state);
-            if own % of_all.max(1) >= wanted {
+        for (piece, region, own) in pieces {
+            if own % of_all.max(1) >= wanted && least.get(&region) != Some(&own) {
                 continue;
             }
             let before = memory.before(piece);
@@ -441,7 +605,7 @@ impl FreshInput {
 fn part(seed: u64, region: &SnapshotRegion, chunk: usize, length: usize) -> Range<usize> {
     let half = region.size as usize / 2 / WORD * WORD;
     let cut = half.saturating_sub(chunk * CHUNK as usize).min(length);
-    match seed % 3 {
+    match seed % PARTS {
         0 => 0..length,
         1 => cut..length,
         _ => 0..cut,

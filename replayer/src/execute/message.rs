@@ -1,6 +1,7 @@
 //! Messages between the supervisor and an executor.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -40,14 +41,16 @@ pub struct RunRequest {
     pub watch: Option<InstrumentedCode>,
     /// What is right on fresh inputs.
     pub oracle: Option<Oracle>,
+    /// The recorded pipeline with and without fusing multiplications and additions.
+    pub pipelines: Vec<Oracle>,
     pub spec: RunSpec,
 }
 
-/// Code that is known to be right, and its launch. It follows the code object in the blob.
+/// Other code for the kernel, and its launch. It follows the code object in the blob.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Oracle {
-    /// Where it begins in the blob.
-    pub start: usize,
+    /// Where it is in the blob.
+    pub bytes: Range<usize>,
     /// The kernel's name in it.
     pub entry: String,
     pub grid: Dim3,
@@ -81,6 +84,8 @@ pub struct RunSpec {
     pub counters: Vec<String>,
     /// Seeds of the fresh inputs that the code runs on after its series.
     pub fresh_inputs: Vec<u64>,
+    /// Fresh inputs may be judged by pipelines that round otherwise.
+    pub pipelines: bool,
     /// For all runs, if it is not the configuration's.
     pub limit: Option<Duration>,
     /// Look for races, for state that the code keeps, and for what it does on the recorded input alone.
@@ -214,6 +219,8 @@ pub struct RunOutcome {
     pub evidence: Option<Evidence>,
     /// What became of the fresh inputs.
     pub fresh_inputs: FreshInputs,
+    /// The code differs on a fresh input, perhaps as a pipeline does that rounds otherwise.
+    pub wants_pipelines: bool,
     /// There is memory that may be input.
     #[serde(skip)]
     pub has_input: bool,

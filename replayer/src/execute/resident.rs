@@ -38,6 +38,39 @@ pub struct ResidentMemory<'a> {
     hides: bool,
 }
 
+/// The recorded contents of all pieces, for several threads at a time.
+#[derive(Clone, Copy)]
+pub struct RecordedPieces<'s> {
+    snapshot: &'s Snapshot,
+    pieces: &'s [Piece],
+}
+
+impl<'s> RecordedPieces<'s> {
+    /// The bytes of a piece when a run starts.
+    pub fn before(&self, piece: usize) -> &'s [u8] {
+        self.pieces[piece].before(self.snapshot)
+    }
+
+    /// The recorded bytes of a piece after the launch.
+    pub fn after(&self, piece: usize) -> &'s [u8] {
+        self.pieces[piece].after(self.snapshot)
+    }
+
+    pub fn address(&self, piece: usize) -> u64 {
+        self.pieces[piece].address
+    }
+
+    /// The region and the chunk of a piece, unless it is a gap.
+    pub fn chunk(&self, piece: usize) -> Option<(usize, usize)> {
+        self.pieces[piece].chunk
+    }
+
+    /// Whether runs may change it.
+    pub fn may_change(&self, piece: usize) -> bool {
+        !std::ptr::eq(self.before(piece), self.after(piece))
+    }
+}
+
 /// What became of a run's memory.
 #[derive(Debug, Default)]
 pub struct MemoryVerdict {
@@ -198,6 +231,10 @@ impl<'a> ResidentMemory<'a> {
         }
         self.restore()?;
         Ok(taken)
+    }
+
+    pub fn recorded_pieces(&self) -> RecordedPieces<'_> {
+        RecordedPieces { snapshot: self.snapshot, pieces: &self.pieces }
     }
 
     /// Pieces of regions.

@@ -13,7 +13,7 @@ use mneme_model::result::{Doubt, Evidence, Metrics, ReplayStatus};
 
 use super::calibration::Calibration;
 use super::counting::{self, CountedSeries};
-use super::fresh::FreshRuns;
+use super::fresh::{FreshBasis, FreshRuns};
 use super::kept::{Habits, OwnVariables};
 use super::launch::repaired;
 use super::message::{Oracle, RunOutcome, RunRequest};
@@ -45,8 +45,19 @@ pub struct Runner<'a> {
     counters: Option<Result<Counters, ProfilerError>>,
     /// Why kernels are timed by events, where they were to be timed by something else.
     untimed: String,
+    fresh: FreshBasis,
     /// What comparisons show, and under which rules.
     evidence: Option<(Vec<RegionComparison>, Evidence)>,
+}
+
+/// The code under test in the blob of a request.
+fn own_code<'b>(order: &RunRequest, blob: &'b [u8]) -> &'b [u8] {
+    let end = order.oracle.as_ref().map_or(blob.len(), |oracle| oracle.bytes.start.min(blob.len()));
+    &blob[..end]
+}
+
+fn code_of<'b>(other: Option<&Oracle>, blob: &'b [u8]) -> &'b [u8] {
+    other.and_then(|other| blob.get(other.bytes.clone())).unwrap_or_default()
 }
 
 impl<'a> Runner<'a> {
@@ -56,7 +67,17 @@ impl<'a> Runner<'a> {
             std::thread::spawn(move || sender.send(Nvml::open(&bus_id)));
             receiver
         });
-        Self { device, plan, nvml: None, starting, limits: Limits::default(), counters: None, untimed, evidence: None }
+        Self {
+            device,
+            plan,
+            nvml: None,
+            starting,
+            limits: Limits::default(),
+            counters: None,
+            untimed,
+            fresh: FreshBasis::default(),
+            evidence: None,
+        }
     }
 
     /// Runs a code object. Memory is as recorded before the launch when this is called, and again when it returns,
@@ -71,8 +92,7 @@ impl<'a> Runner<'a> {
     ) -> RunOutcome {
         let timer_reason = self.untimed.clone();
         let mut done = RunOutcome { status: ReplayStatus::RuntimeError, timer_reason, ..RunOutcome::default() };
-        let own = order.oracle.as_ref().map_or(image, |oracle| &image[..oracle.start.min(image.len())]);
-        let module = match self.device.load(own) {
+        let module = match self.device.load(own_code(order, image)) {
             Ok(module) => module,
             Err(error) => {
                 done.error = format!("the device does not take the code object: {error}");
@@ -171,9 +191,8 @@ impl<'a> Runner<'a> {
             done.status = ReplayStatus::Verified;
             return Ok(());
         }
-        let own_code = order.oracle.as_ref().map_or(blob, |oracle| &blob[..oracle.start.min(blob.len())]);
         let mut own = match order.spec.thorough {
-            true => OwnVariables::of(device, self.plan.snapshot, module, own_code)?,
+            true => OwnVariables::of(device, self.plan.snapshot, module, own_code(order, blob))?,
             false => OwnVariables::default(),
         };
         if !series.run(memory, survey.as_mut(), done)? {
@@ -223,8 +242,7 @@ impl<'a> Runner<'a> {
         if !variables.is_empty() {
             done.doubts.push(Doubt::KeepsState { variables });
         }
-        let start = order.oracle.as_ref().map_or(blob.len(), |oracle| oracle.start.min(blob.len()));
-        let (code, oracle) = blob.split_at(start);
+        let (code, oracle) = (own_code(order, blob), code_of(order.oracle.as_ref(), blob));
         let own_entry = order.oracle.as_ref().map_or("", |oracle| oracle.entry.as_str());
         let (its, own) = (Habits::of(code, &order.entry), Habits::of(oracle, own_entry));
         done.doubts.extend((its.reads_clock && !own.reads_clock).then_some(Doubt::ReadsClock));
@@ -243,32 +261,60 @@ impl<'a> Runner<'a> {
         blob: &[u8],
         done: &mut RunOutcome,
     ) -> Result<(), DeviceError> {
-        let device = self.device;
-        let Ok(module) = device.load(blob.get(oracle.start..).unwrap_or_default()) else { return Ok(()) };
+        let Some((module, oracle_series)) = self.other(memory, code, oracle, blob, done) else { return Ok(()) };
+        let mut modules = vec![module];
+        let mut pipelines = Vec::new();
+        for pipeline in &code.order.pipelines {
+            if let Some((module, series)) = self.other(memory, code, pipeline, blob, done) {
+                modules.push(module);
+                pipelines.push(series);
+            }
+        }
+        let runs = FreshRuns {
+            code,
+            oracle: &oracle_series,
+            pipelines: &pipelines,
+            about: oracle,
+            memory,
+            basis: &mut self.fresh,
+            done,
+            is_timed: code.order.spec.thorough,
+        };
+        let judged = runs.judge(&code.order.spec.fresh_inputs);
+        for module in modules {
+            done.broken = done.broken || self.device.unload(module).is_err();
+        }
+        judged
+    }
+
+    /// Loads other code for the kernel. `None` if the device does not run it.
+    fn other<'s>(
+        &self,
+        memory: &ResidentMemory<'_>,
+        code: &Series<'s>,
+        other: &Oracle,
+        blob: &[u8],
+        done: &mut RunOutcome,
+    ) -> Option<(DeviceModule, Series<'s>)> {
+        let device = code.device;
+        let module = device.load(code_of(Some(other), blob)).ok()?;
         let launch = Launch {
-            grid: oracle.grid,
-            block: oracle.block,
-            shared_mem: oracle.shared_mem,
+            grid: other.grid,
+            block: other.block,
+            shared_mem: other.shared_mem,
             attributes: code.launch.attributes,
         };
-        let prepared = device.function(module, &oracle.entry).and_then(|function| {
+        let prepared = device.function(module, &other.entry).and_then(|function| {
             memory.fill_constants(module)?;
             self.allow(function, &launch, metrics(device, function, &launch).static_shared)?;
             Ok((function, memory.moved(module)?))
         });
         let Ok((function, moved)) = prepared else {
             done.broken |= device.unload(module).is_err();
-            return Ok(());
+            return None;
         };
-        let (arguments, order, comparisons) = (self.plan.arguments, code.order, Vec::new());
-        let oracle_series = Series { device, arguments, order, function, launch, moved, comparisons, file: None };
-        let runs =
-            FreshRuns { code, oracle: &oracle_series, about: oracle, memory, done, is_timed: order.spec.thorough };
-        let judged = runs.judge(&order.spec.fresh_inputs);
-        if !done.broken && device.unload(module).is_err() {
-            done.broken = true;
-        }
-        judged
+        let (arguments, order, comparisons) = (code.arguments, code.order, Vec::new());
+        Some((module, Series { device, arguments, order, function, launch, moved, comparisons, file: None }))
     }
 
     /// Allows the launch what has to be allowed beforehand, as far as the driver has it.

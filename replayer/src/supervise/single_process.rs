@@ -28,7 +28,7 @@ use crate::execute::{ExecutorPlan, InProcessExecutor};
 use crate::job::Job;
 use crate::process::stdout;
 use crate::supervise::queue::{PendingJob, Queue};
-use crate::supervise::supervisor::OracleBuild;
+use crate::supervise::supervisor::{Judges, more_runs};
 use crate::supervise::{Client, SupervisorEvent};
 
 /// How often to check on a builder that is ending.
@@ -181,9 +181,8 @@ impl<'a> SingleProcess<'a> {
         let version = if self.context.is_compiled(&job.build, &outcome) { self.version(llvm)? } else { "" };
         self.statistics.built += 1;
         let mut done = self.run(job, &outcome)?;
-        if done.status == ReplayStatus::Unproven && !self.context.fresh_inputs.is_empty() && job.may_have_fresh_inputs()
-        {
-            pending.job.run.fresh_inputs.clone_from(&self.context.fresh_inputs);
+        while let Some(more) = more_runs(self.context, &pending.job, &done) {
+            pending.job.run = more;
             done = self.run(&pending.job, &outcome)?;
         }
         let job = &pending.job;
@@ -221,24 +220,12 @@ impl<'a> SingleProcess<'a> {
             }
         };
         let mut run = job.run(built, self.context);
-        let oracle = self.oracle(job)?.and_then(|oracle| oracle.add_to(&mut run, image)).unwrap_or_default();
-        Ok(self.resident.run(&run, &[&image[..], &oracle].concat()))
-    }
-
-    /// The code that computes the right results on a job's fresh inputs. `None` if it has none.
-    fn oracle(&mut self, job: &Job) -> Result<Option<OracleBuild>, Fatal> {
-        let mut found = None;
-        let wanted = if job.run.fresh_inputs.is_empty() { Vec::new() } else { self.context.oracles() };
-        for configuration in wanted {
-            let oracle = Job::new(job.schedule.id, configuration, 1, 0);
-            let outcome = Rc::new(self.build(&oracle, self.context.llvm)?);
-            let is_there = outcome.is_ok();
-            found = Some(OracleBuild::new(oracle.build, outcome));
-            if is_there {
-                break;
-            }
-        }
-        Ok(found)
+        let judges = Judges::of(self.context, job, |spec| {
+            let job = Job { build: spec.clone(), ..job.clone() };
+            self.build(&job, self.context.llvm).map(Rc::new)
+        })?;
+        let others = judges.add_to(&mut run, image);
+        Ok(self.resident.run(&run, &[&image[..], &others].concat()))
     }
 
     /// Waits for the outcome of a build, which has no time limit here.

@@ -24,7 +24,7 @@ use super::shared::{Follower, Identity, SettledRun, Shared};
 use super::{Client, SupervisorEvent};
 use crate::context::ReplayContext;
 use crate::error::Fatal;
-use crate::execute::message::{Oracle, RunOutcome, RunRequest};
+use crate::execute::message::{Oracle, RunOutcome, RunRequest, RunSpec};
 use crate::job::Job;
 use crate::recording::decoder::Decoder;
 
@@ -36,45 +36,79 @@ const CALLS_POINTERS: &str = "; the recorded code calls through pointers, and a 
 const OTHER_TABLES: &str = "; in a replay the application's own code has its tables of virtual functions at other addresses, so objects that it \
                             builds differ: replay with a pipeline";
 
-/// A build that computes the right results on fresh inputs.
-pub struct OracleBuild {
-    spec: BuildSpec,
-    outcome: Rc<BuildOutcome>,
-}
+/// The builds that judge a job on fresh inputs: one that computes the right results, and pipelines that round
+/// otherwise.
+#[derive(Default)]
+pub struct Judges(Vec<(BuildSpec, Rc<BuildOutcome>)>);
 
-/// The state of a job's oracle.
-enum OracleState {
-    /// The job has no fresh inputs.
-    None,
-    Unbuilt(Box<BuildSpec>),
-    /// It was built, or cannot be.
-    Built(Box<OracleBuild>),
-}
-
-impl OracleBuild {
-    pub fn new(spec: BuildSpec, outcome: Rc<BuildOutcome>) -> Self {
-        Self { spec, outcome }
+impl Judges {
+    /// Finds the builds that a job needs. Of the oracles one is enough. `outcome` returns the outcome of a build.
+    ///
+    /// # Errors
+    /// What `outcome` returns if there is none.
+    pub fn of<E>(
+        context: &ReplayContext,
+        job: &Job,
+        mut outcome: impl FnMut(&BuildSpec) -> Result<Rc<BuildOutcome>, E>,
+    ) -> Result<Self, E> {
+        let mut found = Vec::new();
+        if job.run.fresh_inputs.is_empty() {
+            return Ok(Self(found));
+        }
+        for configuration in context.oracles() {
+            let spec = BuildSpec::new(configuration);
+            let made = outcome(&spec)?;
+            if made.is_ok() {
+                found.push((spec, made));
+                break;
+            }
+        }
+        if job.run.pipelines && !found.is_empty() {
+            for spec in context.pipelines() {
+                let made = outcome(&spec)?;
+                found.push((spec, made));
+            }
+        }
+        Ok(Self(found))
     }
 
-    /// Adds it to a request to run a code object. Returns its code, which follows the code object in the blob, or
-    /// `None` if it could not be built.
-    pub fn add_to(&self, run: &mut RunRequest, image: &[u8]) -> Option<Vec<u8>> {
-        let Ok((built, oracle)) = &*self.outcome else { return None };
-        let configuration = &self.spec.configuration;
-        let shared_mem = if built.shared_is_static { 0 } else { configuration.shared_mem };
-        let is_same = oracle == image
-            && (run.grid, run.block, run.shared_mem) == (configuration.grid, configuration.block, shared_mem);
-        run.oracle = Some(Oracle {
-            start: image.len(),
-            entry: built.entry.clone(),
-            grid: configuration.grid,
-            block: configuration.block,
-            shared_mem,
-            is_own: configuration.original,
-            is_same,
-        });
-        Some(oracle.clone())
+    /// Adds them to a request to run a code object. Returns their code, which follows the code object in the blob.
+    pub fn add_to(&self, run: &mut RunRequest, image: &[u8]) -> Vec<u8> {
+        let mut codes = Vec::new();
+        for (spec, outcome) in &self.0 {
+            let Ok((built, code)) = &**outcome else { continue };
+            let configuration = &spec.configuration;
+            let shared_mem = if built.shared_is_static { 0 } else { configuration.shared_mem };
+            let start = image.len() + codes.len();
+            let other = Oracle {
+                bytes: start..start + code.len(),
+                entry: built.entry.clone(),
+                grid: configuration.grid,
+                block: configuration.block,
+                shared_mem,
+                is_own: configuration.original,
+                is_same: code == image
+                    && (run.grid, run.block, run.shared_mem) == (configuration.grid, configuration.block, shared_mem),
+            };
+            codes.extend_from_slice(code);
+            match run.oracle {
+                None => run.oracle = Some(other),
+                Some(_) => run.pipelines.push(other),
+            }
+        }
+        codes
     }
+}
+
+/// The runs that a job needs after these: on fresh inputs, or judged by pipelines, too.
+pub fn more_runs(context: &ReplayContext, job: &Job, done: &RunOutcome) -> Option<RunSpec> {
+    let run = &job.run;
+    if done.wants_pipelines && !done.broken && !run.pipelines {
+        return Some(RunSpec { pipelines: true, ..run.clone() });
+    }
+    let is_unproven = done.status == ReplayStatus::Unproven && !context.fresh_inputs.is_empty();
+    (is_unproven && job.may_have_fresh_inputs())
+        .then(|| RunSpec { fresh_inputs: context.fresh_inputs.clone(), ..run.clone() })
 }
 
 pub struct Supervisor<'a> {
@@ -249,7 +283,7 @@ impl<'a> Supervisor<'a> {
             if !self.builds.knows(pending.key) {
                 self.builds.order(pending.llvm, &pending.job.build, pending.key, target, limit);
             }
-            if let OracleState::Unbuilt(wanted) = self.oracle(&pending.job)
+            if let Err(wanted) = self.judges(&pending.job)
                 && !self.builds.knows(wanted.key())
             {
                 self.builds.order(self.context.llvm, &wanted, wanted.key(), target, limit);
@@ -257,21 +291,9 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// The code that computes the expected results on a job's fresh inputs: the application's own, or the recorded
-    /// pipeline if the application's cannot run.
-    fn oracle(&self, job: &Job) -> OracleState {
-        let mut state = OracleState::None;
-        let wanted = if job.run.fresh_inputs.is_empty() { Vec::new() } else { self.context.oracles() };
-        for configuration in wanted {
-            let spec = BuildSpec::new(configuration);
-            let Some(outcome) = self.builds.outcome(spec.key()) else { return OracleState::Unbuilt(Box::new(spec)) };
-            let is_there = outcome.is_ok();
-            state = OracleState::Built(Box::new(OracleBuild { spec, outcome }));
-            if is_there {
-                break;
-            }
-        }
-        state
+    /// The builds that judge a job on fresh inputs, or the next that has to be made.
+    fn judges(&self, job: &Job) -> Result<Judges, Box<BuildSpec>> {
+        Judges::of(self.context, job, |spec| self.builds.outcome(spec.key()).ok_or_else(|| Box::new(spec.clone())))
     }
 
     /// Passes built configurations to the executors. A failed build is a result already, and configurations that equal
@@ -280,7 +302,7 @@ impl<'a> Supervisor<'a> {
         loop {
             let ready = |pending: &PendingJob| {
                 let outcome = self.builds.outcome(pending.key)?;
-                if outcome.is_ok() && matches!(self.oracle(&pending.job), OracleState::Unbuilt(_)) {
+                if outcome.is_ok() && self.judges(&pending.job).is_err() {
                     return None;
                 }
                 // Configurations behind one that waits for its device may run on another.
@@ -309,10 +331,7 @@ impl<'a> Supervisor<'a> {
                 Ok(built) => built,
             };
             let mut run = pending.job.run(built, self.context);
-            let oracle_image = match self.oracle(&pending.job) {
-                OracleState::Built(oracle) => oracle.add_to(&mut run, image).unwrap_or_default(),
-                OracleState::None | OracleState::Unbuilt(_) => Vec::new(),
-            };
+            let others = self.judges(&pending.job).unwrap_or_default().add_to(&mut run, image);
             let limit = pending.job.run_limit(self.context);
             let identity = Identity::of(&run, image, limit, pending.job.schedule.device);
             if !pending.job.schedule.fresh {
@@ -330,8 +349,7 @@ impl<'a> Supervisor<'a> {
                 self.queue.put_back(pending);
                 return;
             };
-            if let Some(running) =
-                self.pool.run(place, run, &oracle_image, limit, RunningJob { pending, outcome, identity })
+            if let Some(running) = self.pool.run(place, run, &others, limit, RunningJob { pending, outcome, identity })
             {
                 self.queue.put_back(running.pending);
             }
@@ -408,14 +426,12 @@ impl<'a> Supervisor<'a> {
             PoolEvent::Done(done) => {
                 let (RunningJob { pending, outcome, identity }, done, device) = *done;
                 self.note("a run is done");
-                if done.status == ReplayStatus::Unproven
-                    && !self.context.fresh_inputs.is_empty()
-                    && pending.job.may_have_fresh_inputs()
-                {
-                    self.wants_fresh_inputs = true;
+                let more = more_runs(self.context, &pending.job, &done);
+                if let Some(more) = more {
+                    self.wants_fresh_inputs |= !more.pipelines;
                     let followers = self.shared.unfollow(&identity).into_iter().map(|follower| follower.pending);
                     for mut pending in followers.chain([pending]) {
-                        pending.job.run.fresh_inputs.clone_from(&self.context.fresh_inputs);
+                        pending.job.run = more.clone();
                         self.queue.put_back(pending);
                     }
                     return Ok(());

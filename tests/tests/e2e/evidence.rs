@@ -153,7 +153,6 @@ fn a_recording_that_cannot_be_written_to_has_its_map_in_the_cache() {
     }
 }
 
-/// A source in the kernel's place, replayed; the status of its result.
 #[test]
 fn a_kernel_that_ends_on_few_inputs_is_proven_by_gentle_ones() {
     let recording = second_launches("fragile");
@@ -163,6 +162,33 @@ fn a_kernel_that_ends_on_few_inputs_is_proven_by_gentle_ones() {
     assert!(evidence["fresh_inputs"]["agreed"].as_u64() > Some(0), "{json:#}");
 }
 
+#[test]
+fn code_that_only_rounds_otherwise_agrees() {
+    if !have_compiler("code_that_only_rounds_otherwise_agrees") {
+        return;
+    }
+    let recording = second_launches("fragile");
+    let square = instance(&recording, "square");
+    let folder = tempfile::tempdir().unwrap();
+    let with = |result: &str| {
+        let body = format!(
+            "__global__ void square(float *out, const float *in, size_t n) {{
+                size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+                if (i < n) out[i] = {result};
+            }}"
+        );
+        with_source(&square, folder.path(), &body)
+    };
+    let rounded = with("__fadd_rn(__fmul_rn(in[i], in[i]), in[i])");
+    let fresh = &rounded["evidence"]["fresh_inputs"];
+    assert_eq!((&rounded["status"], &fresh["agreed"]), (&"verified".into(), &3.into()), "{rounded:#}");
+    assert!(fresh["rounded"].as_u64() > Some(0), "{rounded:#}");
+    // It is right if there is nothing behind the point.
+    let wrong = with("float(int(in[i]) * (int(in[i]) + 1))");
+    assert_eq!(wrong["status"], "failed_verification", "{wrong:#}");
+}
+
+/// A source in the kernel's place, replayed; its result.
 fn with_source(instance: &TestInstance, folder: &Path, body: &str) -> serde_json::Value {
     let source = folder.join("given.cu");
     fs::write(&source, body).unwrap();

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use mneme_model::configuration::Configuration;
+use mneme_model::fresh::{InputTrial, SeedChoice};
 use mneme_model::result::{FreshInputs, ReplayResult};
 
 use super::confirm::of_instances;
@@ -15,11 +16,7 @@ use crate::results::Trial;
 use crate::server::Runs;
 
 /// Inputs that a finalist must pass.
-const INPUTS: usize = 3;
-/// Ways in which the replayer makes inputs from seeds.
-const WAYS: u64 = 3;
-/// Limit on contexts that a session loses to inputs.
-const LOSSES: u32 = 2;
+const INPUTS: u32 = 3;
 
 /// The fresh inputs of a session, and the trials that passed them.
 #[derive(Debug, Default)]
@@ -60,31 +57,27 @@ impl Session {
     /// Seeds of inputs that are useful in all instances, judged by the baseline. Empty if the baseline cannot run on
     /// fresh inputs.
     fn fresh_inputs(&mut self, baseline: &[Configuration]) -> Result<Vec<u64>, SessionError> {
+        let Ok(random) = mneme_system::random::number() else { return Ok(Vec::new()) };
+        let mut choice = SeedChoice::new(SeedChoice::start(random), INPUTS);
         let mut summary = FreshInputs::default();
-        let mut seeds = Vec::new();
-        // JSON readers may keep only 53 bits of a number.
-        let Ok(first) = mneme_system::random::number().map(|number| (number >> 16) * WAYS) else { return Ok(seeds) };
-        let mut losses = 0;
-        for seed in (first..).take(2 * INPUTS) {
-            if seeds.len() == INPUTS || losses == LOSSES {
-                break;
-            }
+        while let Some(seed) = choice.next_seed() {
             let runs = Runs { iterations: 1, fresh: true, fresh_inputs: vec![seed], ..Runs::default() };
             let results = self.evaluator.run(baseline.to_vec(), runs)?;
             let tried = |result: &ReplayResult| result.evidence.as_ref().is_none_or(|it| it.fresh_inputs.tried > 0);
             if results.len() < baseline.len() || !results.iter().all(tried) {
                 break;
             }
-            losses += u32::from(!results.iter().all(|result| result.status.is_as_recorded()));
+            let trial = match results.iter().all(|result| result.status.is_as_recorded()) {
+                true if results.iter().all(agrees) => InputTrial::Useful,
+                true => InputTrial::Useless,
+                false => InputTrial::Lost,
+            };
             summary.tried += 1;
             summary.seeds.push(seed);
-            if results.iter().all(agrees) {
-                seeds.push(seed);
-            } else {
-                summary.discarded += 1;
-            }
+            choice.note(seed, trial);
         }
-        summary.agreed = seeds.len() as u32;
+        let SeedChoice { useful: seeds, discarded, .. } = choice;
+        (summary.agreed, summary.discarded) = (seeds.len() as u32, discarded.len() as u32);
         self.records.log(&format!("fresh inputs: {} of {} are useful: {seeds:?}", summary.agreed, summary.tried));
         self.standings.summary.fresh_inputs = summary;
         Ok(seeds)

@@ -178,18 +178,18 @@ impl<'a> ExecutorPool<'a> {
     /// Runs a configuration at a free place. Returns it if the executor has ended meanwhile, which is independent of
     /// the configuration.
     ///
-    /// `oracle` is the code that `run` names as its oracle.
+    /// `others` is the other code that `run` names.
     pub fn run(
         &mut self,
         at: usize,
         run: RunRequest,
-        oracle: &[u8],
+        others: &[u8],
         limit: Duration,
         running: RunningJob,
     ) -> Option<RunningJob> {
         let place = &mut self.places[at];
         let (Some(executor), Ok((_, image))) = (&mut place.executor, &*running.outcome) else { return Some(running) };
-        if executor.run(run, &[image, oracle].concat(), limit).is_err() {
+        if executor.run(run, &[image, others].concat(), limit).is_err() {
             // The next read shows its end.
             return Some(running);
         }

@@ -1,0 +1,125 @@
+//! Which fresh inputs code runs on.
+//!
+//! An input follows from its seed. The seed also says in which way memory is changed, and in which part of each buffer.
+//! [`SeedChoice`] finds inputs on which the application's own code does something useful, in all parts: code that looks
+//! up what it knows may only look at the beginning or at the end.
+
+/// Ways in which inputs are made from seeds; a seed's way is its remainder.
+pub const WAYS: u64 = 4;
+/// The way whose inputs are nearest to the recorded one: for kernels that fail or run for long on others.
+pub const GENTLE: u64 = WAYS - 1;
+/// Parts of buffers that change, in the same way: all, the second half, and the first.
+pub const PARTS: u64 = 3;
+/// How many contexts may be lost.
+const LOSSES: u32 = 2;
+/// So many seeds have every way with every part twice.
+const SEEDS: u64 = 2 * WAYS * PARTS;
+/// Inputs that are tried for each wanted one, at most.
+const TRIES: u32 = 3;
+
+/// What became of the application's own code on an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InputTrial {
+    Useful,
+    /// It changes nothing, varies, or takes too long.
+    Useless,
+    /// It fails.
+    Lost,
+}
+
+/// Chooses seeds until enough inputs are useful.
+///
+/// After the first loss it only takes gentle inputs: a kernel that iterates until it has converged may never end on
+/// numbers that make no sense.
+#[derive(Clone, Debug)]
+pub struct SeedChoice {
+    wanted: u32,
+    losses: u32,
+    waiting: Vec<u64>,
+    pub useful: Vec<u64>,
+    pub discarded: Vec<u64>,
+}
+
+impl SeedChoice {
+    /// Chooses among the seeds from `first` on, which is tried in any case.
+    pub fn new(first: u64, wanted: u32) -> Self {
+        let seeds = (0..SEEDS.max(u64::from(wanted))).map(|place| first.wrapping_add(place));
+        let (gentle, usual): (Vec<u64>, Vec<u64>) = seeds.partition(|seed| is_gentle(*seed) && *seed != first);
+        let waiting = usual.into_iter().chain(gentle).collect();
+        Self { wanted, losses: 0, waiting, useful: Vec::new(), discarded: Vec::new() }
+    }
+
+    /// The first seed of a random choice.
+    pub fn start(random: u64) -> u64 {
+        // Fewer than 53 bits, because some readers of JSON support no more.
+        (random >> 16) * WAYS
+    }
+
+    /// The next seed to try; `None` if there are enough, or there is no hope.
+    pub fn next_seed(&mut self) -> Option<u64> {
+        let tried = self.useful.len() + self.discarded.len();
+        let is_over = self.useful.len() >= self.wanted as usize
+            || self.losses >= LOSSES
+            || tried >= (TRIES * self.wanted.max(PARTS as u32)) as usize;
+        if is_over {
+            return None;
+        }
+        if self.losses > 0 {
+            self.waiting.retain(|seed| is_gentle(*seed));
+        }
+        // Inputs of the same part add less.
+        let is_new = |seed: &u64| self.useful.iter().all(|useful| useful % PARTS != seed % PARTS);
+        let place = self.waiting.iter().position(is_new).or((!self.waiting.is_empty()).then_some(0))?;
+        Some(self.waiting.remove(place))
+    }
+
+    pub fn note(&mut self, seed: u64, trial: InputTrial) {
+        self.losses += u32::from(trial == InputTrial::Lost);
+        if trial == InputTrial::Useful { self.useful.push(seed) } else { self.discarded.push(seed) }
+    }
+}
+
+fn is_gentle(seed: u64) -> bool {
+    seed % WAYS == GENTLE
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// All seeds that are tried.
+    fn chosen(first: u64, wanted: u32, trial: impl Fn(u64) -> InputTrial) -> (SeedChoice, Vec<u64>) {
+        let (mut choice, mut tried) = (SeedChoice::new(first, wanted), Vec::new());
+        while let Some(seed) = choice.next_seed() {
+            tried.push(seed);
+            choice.note(seed, trial(seed));
+        }
+        (choice, tried)
+    }
+
+    proptest! {
+        #[test]
+        fn all_parts_change_whichever_way_is_useful(first: u64, way in 0..WAYS) {
+            let trial = |seed: u64| if seed % WAYS == way { InputTrial::Useful } else { InputTrial::Useless };
+            let (choice, tried) = chosen(first, 9, trial);
+            let parts: BTreeSet<u64> = choice.useful.iter().map(|seed| seed % PARTS).collect();
+            prop_assert!(way == GENTLE || parts.len() == 3, "{choice:?}");
+            prop_assert!(tried[0] == first && tried.iter().collect::<BTreeSet<_>>().len() == tried.len());
+            let (choice, _) = chosen(first, 3, |_| InputTrial::Useful);
+            prop_assert_eq!(choice.useful.iter().map(|seed| seed % PARTS).collect::<BTreeSet<_>>().len(), 3);
+        }
+
+        #[test]
+        fn after_a_loss_only_gentle_inputs_are_tried(first: u64) {
+            let trial = |seed: u64| if seed % WAYS == GENTLE { InputTrial::Useful } else { InputTrial::Lost };
+            let (choice, tried) = chosen(first / WAYS * WAYS, 3, trial);
+            prop_assert_eq!((choice.useful.len(), tried.len()), (3, 4));
+            let (_, tried) = chosen(first, 3, |_| InputTrial::Lost);
+            prop_assert_eq!(tried.len() as u32, LOSSES);
+        }
+    }
+}
