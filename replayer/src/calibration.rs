@@ -30,8 +30,9 @@ const LOSSES: u32 = 4;
 /// The most and the least time for the runs on a group of buffers. The least applies if a run takes no time.
 const LIMIT: Duration = Duration::from_secs(120);
 const LEAST: Duration = Duration::from_secs(2);
-/// Runs on a group of buffers, with a margin: on other contents a kernel may wait for ever.
-const RUNS: u32 = 50;
+/// Runs on a group of buffers, and on a fresh input, with a margin: on other contents a kernel may wait for ever.
+const RUNS: u32 = 30;
+const RUNS_ON_INPUT: u32 = 12;
 /// So many bytes of memory are restored and compared in a nanosecond, at least.
 const BYTES_PER_NS: u64 = 1;
 /// How many fresh inputs are kept.
@@ -269,7 +270,8 @@ impl<'a> Search<'a> {
     }
 
     fn find_inputs(&mut self, engine: &mut Engine<'_>) -> Result<(), Fatal> {
-        self.found.fresh_inputs = fresh_inputs::screen(engine, self.context, None, INPUTS, self.limit)?.seeds;
+        let limit = (LEAST + RUNS_ON_INPUT * self.took).min(LIMIT);
+        self.found.fresh_inputs = fresh_inputs::screen(engine, self.context, None, INPUTS, limit)?.seeds;
         self.found.inputs_sought = true;
         Ok(())
     }

@@ -8,6 +8,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use mneme_device::counters::Counters;
 use mneme_device::{ContextLimit, Device, DeviceError, DeviceFunction, DeviceModule, ProfilerError};
 use mneme_model::amd_hardware::shared_of_block;
+use mneme_model::hash::chunk_id;
 use mneme_model::launch::{DEFAULT_DYNAMIC_SHARED, Launch, Limits};
 use mneme_model::result::{Doubt, Evidence, Metrics, ReplayStatus};
 
@@ -273,6 +274,7 @@ impl<'a> Runner<'a> {
         let runs = FreshRuns {
             code,
             oracle: &oracle_series,
+            oracle_code: chunk_id(code_of(Some(oracle), blob)),
             pipelines: &pipelines,
             about: oracle,
             memory,

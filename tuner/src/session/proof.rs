@@ -17,6 +17,9 @@ use crate::server::Runs;
 
 /// Inputs that a finalist must pass.
 const INPUTS: u32 = 3;
+/// The time limit for the baseline's runs on an input: so many seconds, and so many runs as the longest recorded one.
+const LEAST_LIMIT: f64 = 5.0;
+const RUNS_ON_INPUT: f64 = 12.0;
 
 /// The fresh inputs of a session, and the trials that passed them.
 #[derive(Debug, Default)]
@@ -34,7 +37,10 @@ impl Session {
         let seeds = match &proof.seeds {
             Some(seeds) => seeds.clone(),
             None => {
-                proof.seeds.insert(self.fresh_inputs(&of_instances(&baseline.config, &baseline.instances))?).clone()
+                let mut configurations = of_instances(&baseline.config, &baseline.instances);
+                let limit = input_limit(&baseline.result);
+                configurations.iter_mut().for_each(|it| it.timeout_s = it.timeout_s.or(limit));
+                proof.seeds.insert(self.fresh_inputs(&configurations)?).clone()
             }
         };
         let mut all = true;
@@ -82,6 +88,12 @@ impl Session {
         self.standings.summary.fresh_inputs = summary;
         Ok(seeds)
     }
+}
+
+/// The time limit for a fresh input, s: on some, a kernel never ends. `None` if the kernel's time is unknown.
+fn input_limit(baseline: &ReplayResult) -> Option<f64> {
+    let longest = baseline.exec_time.iter().max()?;
+    Some(LEAST_LIMIT + RUNS_ON_INPUT * *longest as f64 * 1e-9)
 }
 
 /// Whether a run on a fresh input has the same result as the application's own code.
