@@ -1,4 +1,4 @@
-//! The instructions that access memory, and where and how they do.
+//! The instructions that access memory, and the kinds of their accesses.
 
 use llvm_sys::LLVMAtomicOrdering;
 use llvm_sys::LLVMOpcode::*;
@@ -14,21 +14,21 @@ use crate::ir::{Value, edit};
 #[derive(Clone, Copy)]
 pub enum Length<'m> {
     Fixed(u64),
-    /// An operand says it; the access is left out where it is 0.
+    /// The size is an operand; an access of size 0 does not happen.
     Operand(u32, Value<'m>),
 }
 
-/// One access of an instruction; some have two.
+/// One access of an instruction, which may have two.
 #[derive(Clone, Copy)]
 pub struct MemoryAccess<'m> {
     pub instruction: Value<'m>,
-    /// The operand that is its address.
+    /// The number of the address operand.
     pub operand: u32,
     pub length: Length<'m>,
-    /// What the address is a multiple of, bytes.
+    /// A known alignment of the address, bytes.
     pub alignment: u64,
     pub access: Access,
-    /// What is written, where it is an operand.
+    /// The written value, if it is an operand.
     pub value: Option<Value<'m>>,
 }
 
@@ -49,10 +49,10 @@ impl<'m> MemoryAccess<'m> {
     }
 }
 
-/// What an instruction does to memory, as far as it can be watched.
+/// The effect of an instruction on memory, as far as it can be instrumented.
 pub enum MemoryEffect<'m> {
     Accesses(Vec<MemoryAccess<'m>>),
-    /// It may access memory in a way that is not understood: what it is.
+    /// The instruction may access memory in an unsupported way, which the text names.
     Unknown(String),
 }
 
@@ -110,7 +110,7 @@ fn all<'m>(emitter: &ModuleEmitter<'m, '_>, instruction: Value<'m>) -> MemoryEff
     }
 }
 
-/// Families of intrinsics that access memory in ways of their own.
+/// Prefixes of intrinsics with unsupported accesses to memory.
 const STRANGERS: &[&str] = &[
     "llvm.masked.",
     "llvm.vp.",
@@ -136,10 +136,10 @@ const STRANGERS: &[&str] = &[
     "llvm.amdgcn.ds.bvh",
     "llvm.amdgcn.load.to.lds",
 ];
-/// Atomics of AMD's GPUs that have intrinsics of their own, without `llvm.`.
+/// Atomic intrinsics of AMD GPUs, without `llvm.`.
 const AMD_ATOMICS: &[&str] =
     &["amdgcn.global.atomic.f", "amdgcn.flat.atomic.f", "amdgcn.ds.fadd", "amdgcn.ds.fmin", "amdgcn.ds.fmax"];
-/// Instructions of PTX that access memory.
+/// PTX instructions that access memory.
 const PTX_MEMORY: &[&str] = &[
     "ld.",
     "ldu.",
@@ -162,7 +162,7 @@ const PTX_MEMORY: &[&str] = &[
     "sust.",
     "sured.",
 ];
-/// How instructions of AMD's GPUs begin that do.
+/// Prefixes of AMD GPU instructions that access memory.
 const AMD_MEMORY: &[&str] = &[
     "global_",
     "flat_",
@@ -178,13 +178,13 @@ const AMD_MEMORY: &[&str] = &[
     "s_atomic",
 ];
 
-/// What inline assembly is that accesses memory.
+/// Describes inline assembly if it accesses memory.
 fn assembly(vendor: Vendor, text: &str) -> Option<String> {
     let (language, starts) = match vendor {
         Vendor::Nvidia => ("PTX", PTX_MEMORY),
         Vendor::Amd => ("assembly", AMD_MEMORY),
     };
-    // `cp.async.commit_group` and its like have no address.
+    // `cp.async.commit_group` and similar instructions have no address.
     let mut words = text.split([';', '\n', '\t', ' ', '{', '}']);
     let has_address = vendor == Vendor::Amd || text.contains('[');
     (has_address && words.any(|word| starts.iter().any(|start| word.starts_with(start)))).then(|| {
@@ -230,7 +230,7 @@ fn call<'m>(emitter: &ModuleEmitter<'m, '_>, instruction: Value<'m>, operands: &
         Some(name) if name.starts_with("nvvm.atomic.") => {
             MemoryEffect::Accesses(vec![fixed(0, emitter.bytes(instruction.ty()), Access::Atomic)])
         }
-        // Those that are left in LLVM 19: numbers are added and compared.
+        // These atomics remain in LLVM 19: they add and compare numbers.
         Some(name) if AMD_ATOMICS.iter().any(|start| name.starts_with(start)) => {
             MemoryEffect::Accesses(vec![fixed(0, emitter.bytes(instruction.ty()), Access::Atomic)])
         }

@@ -1,6 +1,6 @@
-//! The loads of code from PTX that may only copy a structure, padding and unset members included.
+//! Finds loads from PTX that may only copy a structure, including padding and unset members.
 //!
-//! nvcc writes a copy as loads and stores of words, vectors or single bytes. Such a load does not use the value.
+//! nvcc writes a copy as loads and stores of words, vectors or single bytes. The program does not use the loaded value.
 
 use llvm_sys::LLVMOpcode::*;
 use llvm_sys::LLVMTypeKind::LLVMVectorTypeKind;
@@ -10,7 +10,7 @@ use super::emitter::{self, ModuleEmitter};
 use super::objects::PointerOffset;
 use crate::ir::Value;
 
-/// Whether a load may be a part of a copy.
+/// Whether a load may be part of a copy.
 pub fn is_part<'m>(emitter: &ModuleEmitter<'m, '_>, load: Value<'m>) -> bool {
     if load.opcode() != LLVMLoad || !is_only_written(load) {
         return false;
@@ -31,7 +31,7 @@ pub fn is_part<'m>(emitter: &ModuleEmitter<'m, '_>, load: Value<'m>) -> bool {
     })
 }
 
-/// Whether a value goes nowhere but to memory.
+/// Whether a value is only stored to memory.
 fn is_only_written(value: Value<'_>) -> bool {
     value.users().into_iter().filter_map(Value::as_instruction).all(|user| match user.opcode() {
         LLVMStore => user.operands()[0] == value,
@@ -44,6 +44,6 @@ fn is_only_written(value: Value<'_>) -> bool {
 fn block<'m>(instruction: Value<'m>) -> impl Iterator<Item = Value<'m>> {
     // SAFETY: a live instruction is in a block, which ends.
     let first = Value::new(unsafe { LLVMGetFirstInstruction(LLVMGetInstructionParent(instruction.raw())) });
-    // SAFETY: likewise.
+    // SAFETY: a live instruction, as above.
     std::iter::successors(first, |at| Value::new(unsafe { LLVMGetNextInstruction(at.raw()) }))
 }

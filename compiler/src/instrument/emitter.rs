@@ -17,10 +17,10 @@ unsafe extern "C" {
     fn mneme_llvm_branch(condition: LLVMValueRef, before: LLVMValueRef) -> LLVMValueRef;
 }
 
-/// How our own functions are named: they are not instrumented themselves.
+/// Name prefix of Mneme's own functions, which are not instrumented.
 pub const PREFIX: &str = "__mneme_";
 
-/// Adds instructions at a place.
+/// Inserts instructions at a position.
 pub struct ModuleEmitter<'m, 'ctx> {
     pub module: &'m Module<'ctx>,
     builder: LLVMBuilderRef,
@@ -52,9 +52,10 @@ impl<'m, 'ctx> ModuleEmitter<'m, 'ctx> {
         unsafe { LLVMPositionBuilderBefore(self.builder, instruction.raw()) }
     }
 
-    /// After an instruction that does not end its block, and after all phis if it is one.
+    /// Moves to the position after an instruction that does not end its block; after a phi, to the position after all
+    /// phis.
     pub fn after(&self, instruction: Value<'m>) {
-        // SAFETY: as above; a block goes on after such an instruction.
+        // SAFETY: as above; a block continues after such an instruction.
         let mut next = made(unsafe { LLVMGetNextInstruction(instruction.raw()) });
         while edit::is_phi(next) {
             // SAFETY: a block does not end with a phi.
@@ -106,7 +107,7 @@ impl<'m, 'ctx> ModuleEmitter<'m, 'ctx> {
         made(unsafe { LLVMConstInt(self.integer(bits), value as u64, 1) })
     }
 
-    /// A call of one of our functions, declared where it is not yet.
+    /// A call of one of Mneme's functions, which is declared if necessary.
     pub fn call(&self, name: &str, result: LLVMTypeRef, arguments: &[Value<'m>]) -> Value<'m> {
         let mut types: Vec<LLVMTypeRef> = arguments.iter().map(|argument| argument.ty()).collect();
         let mut raw: Vec<LLVMValueRef> = arguments.iter().map(|argument| argument.raw()).collect();
@@ -120,7 +121,7 @@ impl<'m, 'ctx> ModuleEmitter<'m, 'ctx> {
         }
     }
 
-    /// A pointer of any address space as a generic one.
+    /// Casts a pointer of any address space to a generic one.
     pub fn generic(&self, pointer: Value<'m>) -> Value<'m> {
         if space(pointer) == 0 {
             return pointer;
@@ -129,7 +130,7 @@ impl<'m, 'ctx> ModuleEmitter<'m, 'ctx> {
         made(unsafe { LLVMBuildAddrSpaceCast(self.builder, pointer.raw(), self.pointer(), c"".as_ptr()) })
     }
 
-    /// A generic pointer as one of the type that `like` has.
+    /// Casts a generic pointer to the type of `like`.
     pub fn like(&self, pointer: Value<'m>, like: Value<'m>) -> Value<'m> {
         if pointer.ty() == like.ty() {
             return pointer;
@@ -138,7 +139,7 @@ impl<'m, 'ctx> ModuleEmitter<'m, 'ctx> {
         made(unsafe { LLVMBuildAddrSpaceCast(self.builder, pointer.raw(), like.ty(), c"".as_ptr()) })
     }
 
-    /// A number as a pointer of an address space.
+    /// Casts a number to a pointer of an address space.
     pub fn pointed(&self, number: Value<'m>, space: u32) -> Value<'m> {
         // SAFETY: a live integer; the context is alive.
         made(unsafe {
@@ -177,7 +178,7 @@ impl<'m, 'ctx> ModuleEmitter<'m, 'ctx> {
         made(unsafe { LLVMBuildOr(self.builder, one.raw(), other.raw(), c"".as_ptr()) })
     }
 
-    /// Whether one unsigned number is below another.
+    /// Whether one unsigned number is less than another.
     pub fn below(&self, one: Value<'m>, other: Value<'m>) -> Value<'m> {
         // SAFETY: live integers of one type.
         made(unsafe {
@@ -205,8 +206,8 @@ impl<'m, 'ctx> ModuleEmitter<'m, 'ctx> {
         made(unsafe { LLVMBuildSelect(self.builder, condition.raw(), yes.raw(), no.raw(), c"".as_ptr()) })
     }
 
-    /// `usual`, or what `otherwise` adds instructions for where the condition holds; both before the instruction, whose
-    /// block is split.
+    /// Returns `usual`, unless the condition holds at run time: then it returns the result of the code that `otherwise`
+    /// adds. The code goes before `instruction`, whose block is split.
     pub fn unless(
         &self,
         condition: Value<'m>,
@@ -231,28 +232,28 @@ impl<'m, 'ctx> ModuleEmitter<'m, 'ctx> {
         }
     }
 
-    /// The number of a type all of whose bits are set.
+    /// The number with all bits set, of an integer type.
     pub fn ones(&self, ty: LLVMTypeRef) -> Value<'m> {
         // SAFETY: a live integer type.
         made(unsafe { LLVMConstAllOnes(ty) })
     }
 
-    /// So many bytes.
+    /// An array of `count` bytes.
     pub fn bytes_of(&self, count: u64) -> LLVMTypeRef {
         // SAFETY: a live type.
         unsafe { LLVMArrayType2(self.integer(8), count) }
     }
 
-    /// A 64-bit number as one of the type that `like` has.
+    /// Truncates a 64-bit number to the type of `like`.
     pub fn narrowed(&self, number: Value<'m>, like: Value<'m>) -> Value<'m> {
         // SAFETY: live integers.
         made(unsafe { LLVMBuildIntCast2(self.builder, number.raw(), like.ty(), 0, c"".as_ptr()) })
     }
 
-    /// Begins a function of ours; its parameters.
+    /// Begins one of Mneme's functions and returns its parameters.
     pub fn define(&self, name: &str, result: LLVMTypeRef, parameters: &[LLVMTypeRef]) -> Vec<Value<'m>> {
         let mut types = parameters.to_vec();
-        // SAFETY: the types belong to the module's context; the function is new, so that it has no block.
+        // SAFETY: the types belong to the module's context; the new function has no block yet.
         unsafe {
             let ty = LLVMFunctionType(result, types.as_mut_ptr(), types.len() as u32, 0);
             let function = edit::declare(self.module, name, ty);
@@ -263,7 +264,7 @@ impl<'m, 'ctx> ModuleEmitter<'m, 'ctx> {
         }
     }
 
-    /// A structure of these values.
+    /// A structure with these values.
     pub fn tuple(&self, ty: LLVMTypeRef, values: &[Value<'m>]) -> Value<'m> {
         // SAFETY: the structure has as many fields, of these types.
         unsafe {
@@ -274,19 +275,19 @@ impl<'m, 'ctx> ModuleEmitter<'m, 'ctx> {
         }
     }
 
-    /// Ends a function.
+    /// Ends a function with this result.
     pub fn give_back(&self, value: Value<'m>) {
         // SAFETY: the builder is at the end of a function with this result.
         unsafe { LLVMBuildRet(self.builder, value.raw()) };
     }
 
-    /// An integer as one of 64 bits, of the same signed value.
+    /// Sign-extends an integer to 64 bits.
     pub fn widened(&self, number: Value<'m>) -> Value<'m> {
         // SAFETY: a live integer.
         made(unsafe { LLVMBuildIntCast2(self.builder, number.raw(), self.integer(64), 1, c"".as_ptr()) })
     }
 
-    /// The bits of a value as a number of 64 bits, where its type has one; of wider values a hash.
+    /// The bits of a value as a 64-bit number, if its type has bits; wider values are hashed.
     pub fn bits(&self, value: Value<'m>) -> Option<Value<'m>> {
         let ty = value.ty();
         // SAFETY: a live value whose kind of type says what it can be cast to.
@@ -309,7 +310,7 @@ impl<'m, 'ctx> ModuleEmitter<'m, 'ctx> {
         }
     }
 
-    /// A hash of a number of so many bits.
+    /// A hash of an integer with `bits` bits.
     fn hashed(&self, number: LLVMValueRef, bits: u32) -> Value<'m> {
         const FACTOR: i64 = 0x9e37_79b9_7f4a_7c15_u64 as i64;
         let word = self.integer(64);
@@ -367,12 +368,12 @@ impl<'m, 'ctx> ModuleEmitter<'m, 'ctx> {
         unsafe { LLVMBuildMemMove(self.builder, to.raw(), 1, from.raw(), 1, bytes.raw()) };
     }
 
-    /// A generic pointer, so many bytes further.
+    /// A generic pointer plus a constant number of bytes.
     pub fn moved(&self, pointer: Value<'m>, bytes: u64) -> Value<'m> {
         self.displaced(pointer, self.number(64, bytes as i64))
     }
 
-    /// The same of a number that is known at run time.
+    /// A generic pointer plus a number of bytes known at run time.
     pub fn displaced(&self, pointer: Value<'m>, bytes: Value<'m>) -> Value<'m> {
         let mut index = [bytes.raw()];
         // SAFETY: a live pointer and a number.
@@ -381,7 +382,7 @@ impl<'m, 'ctx> ModuleEmitter<'m, 'ctx> {
         })
     }
 
-    /// The same step as `instruction` (`getelementptr`, a cast of a pointer), from another pointer.
+    /// Repeats `instruction` (`getelementptr` or a pointer cast) on another pointer.
     pub fn step(&self, instruction: Value<'m>, from: Value<'m>) -> Value<'m> {
         // SAFETY: the clone has the operands of a live instruction; the new one has the type of the one it replaces.
         unsafe {

@@ -1,6 +1,6 @@
-//! Instrumentation that finds accesses which a kernel should not make.
+//! Instrumentation that finds invalid accesses of a kernel.
 //!
-//! Every access is checked first, and goes to other memory where the check says so.
+//! Every access is checked first; if the check fails, the access is redirected to other memory.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -30,23 +30,24 @@ const ORDERED: i64 = 4;
 const VALUE_KNOWN: i64 = 8;
 const PADDING: i64 = 16;
 const ALIGNMENT: u32 = 8;
-/// The largest alignment that is asked for.
+/// The largest alignment that is checked.
 const MOST_ALIGNMENT: u64 = 256;
 /// Each shared variable's shadow begins at a multiple of this, bytes.
 const SHADOW_ALIGNMENT: u64 = 16;
 
-/// Functions that take an address as their first argument and give it back, or another where it may not be accessed.
+/// Functions that take an address as their first argument and return it, or return another address if the access is
+/// invalid.
 const ACCESS: &str = "__mneme_access";
 const SHARED_ACCESS: &str = "__mneme_shared";
 const SHARED_OBJECT: &str = "__mneme_shared_object";
 
-/// The address that a call asks about, where it is of one of these functions.
+/// The address that a call to one of these functions checks.
 pub fn watched_address(call: Value<'_>) -> Option<Value<'_>> {
     let called = edit::called_value(call)?.name();
     if called == ACCESS || called == SHARED_ACCESS { call.operands().first().copied() } else { None }
 }
 
-/// Instruments a module as it is before its pipeline.
+/// Instruments a module before its pipeline.
 pub fn watch(module: &Module<'_>, kernel: Value<'_>, known: usize) -> Instrumented {
     let shared = Shared::of(module, kernel);
     let vendor = target::vendor(module);
@@ -57,7 +58,7 @@ pub fn watch(module: &Module<'_>, kernel: Value<'_>, known: usize) -> Instrument
         .into_iter()
         .filter(|function| !function.is_declaration() && !function.name().starts_with(PREFIX))
     {
-        // What is inserted changes what comes before and after a barrier.
+        // Determine the order first: inserted code changes the surroundings of a barrier.
         let orders = if watcher.shared.places.is_empty() { HashMap::new() } else { order::of(vendor, function) };
         for instruction in function.instructions() {
             if let Some(order) = orders.get(&instruction) {
@@ -75,7 +76,7 @@ pub fn watch(module: &Module<'_>, kernel: Value<'_>, known: usize) -> Instrument
     }
 }
 
-/// The shared variables that a kernel reaches, and where their shadows are.
+/// The shared variables that a kernel reaches, and the places of their shadows.
 struct Shared<'m> {
     /// By variable: the shadow's offset in bytes of shared memory, and the variable's size; -1 for dynamic shared
     /// memory.
@@ -109,7 +110,7 @@ impl<'m> Shared<'m> {
         self.places.iter().find(|(known, ..)| *known == variable).map(|(_, place, size)| (*place, *size))
     }
 
-    /// Defines the function that finds the variable of an address. Nothing calls it before [`define_own`].
+    /// Defines the function that finds the variable of an address. It has no callers until [`define_own`] adds them.
     fn define(&self, emitter: &ModuleEmitter<'m, '_>) {
         let word = emitter.integer(64);
         let object = emitter.structure(&mut [word, word, word]);
@@ -132,7 +133,7 @@ impl<'m> Shared<'m> {
     }
 }
 
-/// Defines the function that knows the module's own variables. To be called when no pass changes them any more.
+/// Defines the function that knows the module's own variables. Call it after the last pass that changes them.
 pub fn define_own(module: &Module<'_>) {
     if let Some(list) = ir::variable(module, llvm::KEPT) {
         list.delete_global();
@@ -166,7 +167,7 @@ struct Watcher<'m, 'ctx> {
     is_lifted: bool,
     shared: Shared<'m>,
     sites: Sites,
-    /// Sites that have a number already.
+    /// Number of sites that already have a number.
     known: usize,
     unwatched: BTreeSet<String>,
 }
@@ -244,7 +245,7 @@ impl<'m> Watcher<'m, '_> {
         ));
     }
 
-    /// An access to a shared variable that is known.
+    /// Checks an access to a known shared variable.
     fn shared(&mut self, access: &MemoryAccess<'m>, address: &PointerOffset<'m>, variable: Value<'m>) {
         let Some((place, size)) = self.shared.get(variable) else { return };
         let name = readable(&variable.name());
@@ -267,7 +268,7 @@ impl<'m> Watcher<'m, '_> {
         self.redirect(access, allowed);
     }
 
-    /// An access to a variable whose bounds alone matter: its address is nobody's business, so that it may live in
+    /// Checks an access to a variable by its bounds only. Its address does not escape, so the variable may live in
     /// registers.
     fn by_offset(&mut self, access: &MemoryAccess<'m>, address: &PointerOffset<'m>, size: u64) {
         let root = address.root;
@@ -277,8 +278,8 @@ impl<'m> Watcher<'m, '_> {
         let emitter = &self.emitter;
         let offset = address.offset(emitter);
         let generic = emitter.generic(access.pointer());
-        // In place, so that passes can tell that an access is right: of a loop over a small array that is unrolled
-        // nothing is left to ask.
+        // The check is inline so that passes can prove an access valid: for an unrolled loop over a small array, no
+        // check remains.
         let last = size.checked_sub(access.bytes());
         let outside = last.map_or(emitter.number(1, 1), |last| emitter.below(emitter.number(64, last as i64), offset));
         let rest = emitter.and(offset, emitter.number(64, alignment_of(alignment) as i64 - 1));
@@ -294,8 +295,8 @@ impl<'m> Watcher<'m, '_> {
         self.redirect(access, allowed);
     }
 
-    /// An access to a variable's shadow, where the variable is accessed out of bounds, goes to the part that is there
-    /// for it.
+    /// Redirects an access to a variable's shadow to the spare part of the shadow if the variable is accessed out of
+    /// bounds.
     fn confine(&self, access: &MemoryAccess<'m>, address: &PointerOffset<'m>, size: u64) {
         let emitter = &self.emitter;
         let own = size.saturating_sub(locals::OUTSIDE);
@@ -306,7 +307,7 @@ impl<'m> Watcher<'m, '_> {
         edit::set_operand(access.instruction, access.operand, pointer);
     }
 
-    /// `memcpy` and its like: nothing is done where one byte may not be accessed.
+    /// Checks `memcpy` and similar calls, which are skipped entirely if one byte may not be accessed.
     fn range(
         &mut self,
         function: Value<'m>,
@@ -375,14 +376,14 @@ impl<'m> Watcher<'m, '_> {
         (emitter.number(32, flags), value.unwrap_or_else(|| emitter.number(64, 0)))
     }
 
-    /// Lets an access go where it was told.
+    /// Redirects an access to the address that the check returned.
     fn redirect(&self, access: &MemoryAccess<'m>, allowed: Value<'m>) {
-        // Instructions take a pointer of any space; intrinsics have it in their type.
+        // Instructions take a pointer of any space; intrinsics have the space in their type.
         let target = if access.instruction.is_call() { self.emitter.like(allowed, access.pointer()) } else { allowed };
         edit::set_operand(access.instruction, access.operand, target);
     }
 
-    /// Follows what orders the accesses of threads.
+    /// Adds the calls that track the order of the threads' accesses.
     fn synchronisation(&self, instruction: Value<'m>, order: ThreadOrder) {
         let emitter = &self.emitter;
         let hook = |name: &str| {
@@ -408,7 +409,7 @@ impl<'m> Watcher<'m, '_> {
     }
 }
 
-/// The alignment that is asked for, a power of two.
+/// The alignment to check, a power of two.
 fn alignment_of(alignment: u64) -> u64 {
     if alignment.is_power_of_two() { alignment.min(MOST_ALIGNMENT) } else { 1 }
 }
@@ -427,7 +428,7 @@ fn shared_name(name: &str, size: i64) -> String {
     }
 }
 
-/// Lets passes of LLVM's invent no reads that the source has not.
+/// Prevents LLVM's passes from adding speculative reads.
 pub fn forbid_speculation(module: &Module<'_>, forbid: bool) {
     const ATTRIBUTE: &str = "sanitize_thread";
     for function in ir::functions(module).into_iter().filter(|function| !function.is_declaration()) {
@@ -439,7 +440,8 @@ pub fn forbid_speculation(module: &Module<'_>, forbid: bool) {
     }
 }
 
-/// Marks the functions that take pointers, so that what they do to a caller's local variables is seen there.
+/// Marks functions that take pointers for inlining, so that their accesses to a caller's local variables are visible
+/// there.
 pub fn inline_pointers(module: &Module<'_>, kernel: Value<'_>) {
     let called: HashMap<Value<'_>, bool> =
         ir::functions(module).into_iter().map(|function| (function, takes_pointers(function))).collect();

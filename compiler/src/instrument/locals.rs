@@ -1,9 +1,9 @@
-//! Instrumentation that finds reads of local variables which nothing wrote.
+//! Instrumentation that finds reads of uninitialised local variables.
 //!
-//! Each local variable of the code as the front end wrote it gets a shadow of the same size, all zeros where its life
-//! begins; what is stored to it stores ones there, and a read tells where it finds zeros. Passes then promote both to
-//! registers, and where a variable is certainly set nothing is left of the shadow. A variable whose address goes
-//! elsewhere is not followed.
+//! Each local variable of the front end's code gets a shadow of the same size, which is zero when the variable's
+//! lifetime begins. Stores to the variable write ones to the shadow, and a read that finds zeros there is reported.
+//! Passes then promote both to registers; if a variable is certainly set, its shadow disappears. A variable whose
+//! address escapes is not tracked.
 
 use std::collections::{HashMap, HashSet};
 
@@ -22,17 +22,17 @@ use super::sites::Sites;
 use crate::ir::{self, Value, edit};
 use crate::llvm;
 
-/// How shadows are named.
+/// Name prefix of shadows.
 pub const SHADOW: &str = "__mneme_shadow";
-/// Bytes behind the shadow proper, all ones, where accesses go that are out of bounds: those are told elsewhere.
+/// Bytes behind the shadow proper, all ones, for accesses out of bounds, which are reported elsewhere.
 pub const OUTSIDE: u64 = WIDEST;
-/// Larger variables are not followed, bytes.
+/// Larger variables are not tracked, bytes.
 const LARGEST: u64 = 4096;
-/// The widest read that is looked at, bytes.
+/// The widest read that is checked, bytes.
 const WIDEST: u64 = 64;
 const UNSET: &str = "__mneme_unset";
 
-/// What is done with a local variable.
+/// A use of a local variable.
 enum Use<'m> {
     Derive(Value<'m>),
     Load(Value<'m>),
@@ -40,33 +40,33 @@ enum Use<'m> {
     /// `memset`, `memcpy` or `memmove` to it (operand 0) or from it (operand 1).
     Fill(Value<'m>),
     CopyTo(Value<'m>),
-    /// Its life begins or ends.
+    /// The variable's lifetime begins or ends.
     Begin(Value<'m>),
-    /// The lifter made it, of a whole frame.
+    /// The lifter created the variable, for a whole frame.
     Frame,
     Nothing,
 }
 
-/// A local variable that is followed.
+/// A local variable that is tracked.
 struct Local<'m> {
     variable: Value<'m>,
     bytes: u64,
     /// Some access may be out of bounds.
     strays: bool,
-    /// It is a frame of PTX, where several variables are. A read counts only if all of its bytes are unset, and if it is
-    /// no part of a copy.
+    /// The variable is a frame of PTX, which contains several variables. A read counts only if all of its bytes are
+    /// unset and it is not part of a copy.
     is_frame: bool,
-    /// Pointers into it in the order of derivation, each with what it is derived from.
+    /// Pointers into the variable in the order of derivation, each with the pointer that it is derived from.
     pointers: Vec<(Value<'m>, Value<'m>)>,
-    /// What is done, and through which pointer.
+    /// The uses, each with its pointer.
     uses: Vec<(Use<'m>, Value<'m>)>,
 }
 
-/// Adds shadows to all local variables that can be followed.
+/// Adds shadows to all local variables that can be tracked.
 pub fn shadow<'m>(module: &'m Module<'_>) -> Vec<Site> {
     let emitter = ModuleEmitter::new(module);
     let mut sites = Sites::default();
-    // What was inlined keeps pointers that it was given in variables of its own.
+    // Inlined functions keep their pointer arguments in local variables.
     for function in ir::functions(module)
         .into_iter()
         .filter(|function| !function.is_declaration() && !function.name().starts_with(PREFIX))
@@ -87,7 +87,7 @@ pub fn shadow<'m>(module: &'m Module<'_>) -> Vec<Site> {
     sites.0
 }
 
-/// Drops the reads that were found to be of set variables, and numbers the others from `first` on.
+/// Drops reads that passes proved to be initialised, and numbers the others from `first`.
 pub fn settle(module: &Module<'_>, shadowed: Vec<Site>, first: usize) -> Vec<Site> {
     let Some(unset) = ir::function(module, UNSET) else { return Vec::new() };
     let emitter = ModuleEmitter::new(module);
@@ -98,7 +98,7 @@ pub fn settle(module: &Module<'_>, shadowed: Vec<Site>, first: usize) -> Vec<Sit
         if constant(arguments[0]) == Some(0) {
             call.erase_instruction();
         } else {
-            // Inlined code is there more than once.
+            // Inlining may have duplicated the code.
             edit::set_operand(call, 1, emitter.number(32, (first + kept.len()) as i64));
             kept.push(shadowed[number].clone());
         }
@@ -147,7 +147,7 @@ fn follow<'m>(emitter: &ModuleEmitter<'m, '_>, variable: Value<'m>) -> Option<Lo
     Some(local)
 }
 
-/// What a user does with a pointer into a local variable; `None` where that cannot be followed.
+/// Classifies a use of a pointer into a local variable; `None` if the use cannot be tracked.
 fn classify<'m>(user: Value<'m>, pointer: Value<'m>, variable: Value<'m>) -> Option<Use<'m>> {
     let operands = user.as_instruction()?.operands();
     match user.opcode() {
@@ -170,7 +170,8 @@ fn classify<'m>(user: Value<'m>, pointer: Value<'m>, variable: Value<'m>) -> Opt
             } else if name.starts_with("memset.p") {
                 Some(Use::Fill(user))
             } else if name.starts_with("memcpy.p") || name.starts_with("memmove.p") {
-                // From it nothing is asked: padding may be copied. To and from it there are two uses.
+                // A copy from the variable is not checked, because it may include padding. A copy from the variable to
+                // itself has two uses.
                 Some(if operands[0] == pointer { Use::CopyTo(user) } else { Use::Nothing })
             } else {
                 None
@@ -180,7 +181,7 @@ fn classify<'m>(user: Value<'m>, pointer: Value<'m>, variable: Value<'m>) -> Opt
     }
 }
 
-/// Makes the shadow of a variable, and the pointers into it.
+/// Creates the shadow of a variable and the pointers into it.
 fn make<'m>(emitter: &ModuleEmitter<'m, '_>, local: &Local<'m>, shadows: &mut HashMap<Value<'m>, Value<'m>>) {
     emitter.after(local.variable);
     let outside = if local.strays { OUTSIDE } else { 0 };
@@ -193,7 +194,7 @@ fn make<'m>(emitter: &ModuleEmitter<'m, '_>, local: &Local<'m>, shadows: &mut Ha
     shadows.insert(local.variable, shadow);
     for (derived, from) in &local.pointers {
         let pointer = if matches!(derived.opcode(), LLVMPHI | LLVMSelect) {
-            // One of several: as far into the shadow as it is into the variable.
+            // The pointer is a choice between several: use the same offset into the shadow as into the variable.
             emitter.after(*derived);
             let offset = emitter.subtract(emitter.address(*derived), emitter.address(local.variable));
             emitter.displaced(shadow, offset)
@@ -266,12 +267,12 @@ fn insert<'m>(
     }
 }
 
-/// Structures have padding, which nobody writes.
+/// Structures have padding, which stays unset.
 fn is_aggregate(load: Value<'_>) -> bool {
     matches!(emitter::kind(load.ty()), LLVMStructTypeKind | LLVMArrayTypeKind)
 }
 
-/// Whether what is read is only put back with a part of it changed: a bit-field, an element of a vector.
+/// Whether the value is only written back with a part of it changed: a bit-field or an element of a vector.
 fn only_changes_a_part(load: Value<'_>) -> bool {
     let changes = |user: Value<'_>| match user.as_instruction().map(Value::opcode) {
         Some(LLVMAnd) => {

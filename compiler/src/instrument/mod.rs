@@ -1,9 +1,9 @@
-//! Instrumented builds, whose code notes what it does to memory.
+//! Instrumented builds: code that reports its accesses to memory.
 //!
-//! All kinds work on the IR that is common to all targets, so that a GPU and the CPU device run the same
-//! instrumentation. What the inserted code calls (`common.ll` and the files beside it) is linked in after the pipeline,
-//! which sees declarations only. It finds its buffers through one variable that the replayer fills in;
-//! [`layout`](mneme_builds::instrument::layout) is the contract.
+//! All kinds of instrumentation work on IR common to all targets, so a GPU and the CPU device run the same
+//! instrumentation. The inserted code calls functions (`common.ll` and the files beside it) that are linked after the
+//! pipeline; the pipeline sees only their declarations. The functions find their buffers through one variable that the
+//! replayer fills in. [`layout`](mneme_builds::instrument::layout) defines the interface.
 
 pub(crate) mod accesses;
 mod copies;
@@ -29,11 +29,10 @@ use mneme_builds::instrument::{Instrument, Instrumented};
 use crate::error::BuildError;
 use crate::ir;
 
-/// What promotes variables together with their shadows. No pass may take away an access to memory that other threads
-/// see.
+/// Promotes variables together with their shadows. No pass may remove an access to memory that other threads see.
 const PROMOTE: &str = "function(sroa,instsimplify)";
 
-/// Instruments the code that the pipeline is to start from, where this is done there.
+/// Instruments the pipeline's input, for the kinds that instrument it there.
 pub fn before(
     module: &Module<'_>,
     kernel: &str,
@@ -62,7 +61,7 @@ pub fn before(
     Ok(instrumented)
 }
 
-/// Completes what [`before`] began, or instruments the code that the pipeline made.
+/// Completes the work of [`before`], or instruments the pipeline's output.
 pub fn after(
     module: &Module<'_>,
     instrument: Instrument,
@@ -92,7 +91,7 @@ pub fn after(
     Ok(instrumented)
 }
 
-/// Links our functions, and makes them part of the code.
+/// Links Mneme's functions and makes them internal to the code.
 fn link(module: &Module<'_>, functions: &[&str], machine: &TargetMachine) -> Result<(), BuildError> {
     let text = format!(
         "target datalayout = \"{}\"\ntarget triple = \"{}\"\n{}\n{}\n{}",
@@ -106,7 +105,7 @@ fn link(module: &Module<'_>, functions: &[&str], machine: &TargetMachine) -> Res
     let runtime = module.get_context().create_module_from_ir(buffer).map_err(|error| failed(error.to_string()))?;
     module.link_in_module(runtime).map_err(|error| failed(error.to_string()))?;
     target::forget_unused_inputs(module);
-    // Those that the code calls come as visible functions: LLVM's linker looks for no others.
+    // Called functions arrive with external linkage, because LLVM's linker resolves no others.
     for function in ir::functions(module) {
         if !function.is_declaration() && function.name().starts_with(emitter::PREFIX) {
             function.set_linkage(LLVMLinkage::LLVMInternalLinkage);

@@ -1,4 +1,4 @@
-//! The variable that an address can be seen to be in, and its offset there.
+//! Finds the variable that an address points into, and the offset in it.
 
 use llvm_sys::LLVMOpcode::*;
 use llvm_sys::LLVMTypeKind::*;
@@ -12,34 +12,34 @@ use super::target::SHARED;
 use crate::ir::edit;
 use crate::ir::{Value, attributes};
 
-/// Steps through which a pointer is followed that comes from several.
+/// The maximum number of steps through pointers that have several sources.
 const DEPTH: u32 = 8;
 
-/// An address: a pointer that comes from elsewhere, and an offset from it.
+/// An address: a base pointer and an offset from it.
 pub struct PointerOffset<'m> {
     pub root: Value<'m>,
     /// Bytes.
     pub constant: i64,
-    /// Numbers, and what each is multiplied by.
+    /// Numbers, each with its factor.
     pub variable: Vec<(Value<'m>, i64)>,
-    /// A pointer into the root, computed at run time, from which the offset counts in place of the root.
+    /// A pointer into the root, computed at run time; if present, the offset counts from it instead of from the root.
     pub from: Option<Value<'m>>,
 }
 
-/// What the root of an address is.
+/// The kind of an address's root.
 pub enum Root<'m> {
-    /// A local variable or an aggregate that the kernel takes by value, of so many bytes.
+    /// A local variable, or an aggregate that the kernel takes by value; its size in bytes.
     Local(u64),
     /// A shared variable.
     Shared(Value<'m>),
-    /// Another variable of the module, of so many bytes.
+    /// Another variable of the module; its size in bytes.
     Global(u64),
-    /// The memory by which a kernel for AMD's GPUs knows its launch.
+    /// The launch information of a kernel for AMD GPUs.
     Launch,
     Unknown,
 }
 
-/// Intrinsics that give pointers to the memory by which a kernel for AMD's GPUs knows its launch.
+/// Intrinsics that return pointers to the launch information of a kernel for AMD GPUs.
 pub const LAUNCH: [&str; 3] =
     ["llvm.amdgcn.implicitarg.ptr", "llvm.amdgcn.dispatch.ptr", "llvm.amdgcn.kernarg.segment.ptr"];
 
@@ -52,7 +52,7 @@ impl<'m> PointerOffset<'m> {
         address
     }
 
-    /// The same, but also through what chooses between pointers into one variable and what computes with their numbers.
+    /// The same, but also follows choices between pointers into one variable, and arithmetic on addresses.
     pub fn traced(emitter: &ModuleEmitter<'m, '_>, pointer: Value<'m>) -> Self {
         let mut address = Self::of(emitter, pointer);
         if let Some(variable) = origins::of(address.root).filter(|variable| *variable != address.root) {
@@ -87,7 +87,7 @@ impl<'m> PointerOffset<'m> {
                         continue;
                     }
                     if place > 0 {
-                        // SAFETY: what is indexed and no structure is an array or a vector.
+                        // SAFETY: a type that is indexed and is not a structure is an array or a vector.
                         ty = unsafe { LLVMGetElementType(ty) };
                     }
                     let scale = emitter.stride(ty) as i64;
@@ -103,7 +103,7 @@ impl<'m> PointerOffset<'m> {
         }
     }
 
-    /// The offset, as instructions where it is no constant.
+    /// The offset as a value; instructions compute it unless it is constant.
     pub fn offset(&self, emitter: &ModuleEmitter<'m, '_>) -> Value<'m> {
         let constant = emitter.number(64, self.constant);
         let start = self.from.map_or(constant, |pointer| {
@@ -121,7 +121,7 @@ impl<'m> PointerOffset<'m> {
         if let Some(variable) = root.as_variable() {
             return match variable.space() {
                 SHARED => Root::Shared(variable),
-                // One that is elsewhere, or that another may stand in for.
+                // The variable is defined elsewhere, or another definition may replace it.
                 _ if variable.is_declaration() => Root::Unknown,
                 _ => Root::Global(emitter.stride(variable.content_type())),
             };
@@ -135,7 +135,7 @@ impl<'m> PointerOffset<'m> {
         by_value.map_or(Root::Unknown, |ty| Root::Local(emitter.stride(ty)))
     }
 
-    /// Whether so many bytes from it on are certainly inside of a root of `size` bytes.
+    /// Whether the access to `bytes` bytes is certainly within a root of `size` bytes.
     pub fn holds(&self, bytes: u64, size: u64) -> bool {
         let end = self.constant.checked_add_unsigned(bytes);
         self.from.is_none()
@@ -144,9 +144,9 @@ impl<'m> PointerOffset<'m> {
             && end.is_some_and(|end| end as u64 <= size)
     }
 
-    /// The root's alignment, as far as it is declared.
+    /// The root's declared alignment.
     pub fn root_alignment(&self) -> u64 {
-        // SAFETY: asked of live variables and allocas only, which have one.
+        // SAFETY: only called for live variables and allocas, which have an alignment.
         unsafe {
             let is_alloca = !LLVMIsAAllocaInst(self.root.raw()).is_null();
             if is_alloca || self.root.as_variable().is_some() {
@@ -170,7 +170,7 @@ pub fn local_bytes<'m>(emitter: &ModuleEmitter<'m, '_>, instruction: Value<'m>) 
     }
 }
 
-/// The pointers that a phi or a selection chooses from.
+/// The pointers that a phi or a select chooses from.
 fn choices(value: Value<'_>) -> Vec<Value<'_>> {
     match value.as_instruction().map(Value::opcode) {
         Some(LLVMPHI) => value.operands(),
@@ -179,7 +179,7 @@ fn choices(value: Value<'_>) -> Vec<Value<'_>> {
     }
 }
 
-/// Whether an instruction can only give pointers to the memory by which a kernel knows its launch.
+/// Whether an instruction can only return pointers to a kernel's launch information.
 fn is_launch<'m>(emitter: &ModuleEmitter<'m, '_>, instruction: Value<'m>, depth: u32) -> bool {
     if instruction.is_call() {
         return instruction.callee().is_some_and(|callee| LAUNCH.contains(&&*callee.name()));
@@ -192,8 +192,8 @@ fn is_launch<'m>(emitter: &ModuleEmitter<'m, '_>, instruction: Value<'m>, depth:
     !choices.is_empty() && choices.into_iter().all(is)
 }
 
-/// Whether a pointer may be, or be inside of, an aggregate that the function takes by value: such memory has no address
-/// of the kinds that are told apart while the code runs.
+/// Whether a pointer may point to, or into, an aggregate that the function takes by value. The run-time checks cannot
+/// classify addresses of such memory.
 pub fn may_be_parameter<'m>(emitter: &ModuleEmitter<'m, '_>, pointer: Value<'m>, function: Value<'m>) -> bool {
     may_be(emitter, pointer, function, DEPTH)
 }

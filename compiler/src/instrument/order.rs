@@ -1,4 +1,4 @@
-//! The order of the accesses of a block's threads, as far as instructions make one.
+//! The order of accesses of a block's threads, as far as instructions define one.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,18 +11,18 @@ use super::emitter;
 use super::target;
 use crate::ir::{Value, edit};
 
-/// What an instruction orders.
+/// The threads whose accesses an instruction orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThreadOrder {
     /// All threads of the block.
     Block,
     /// Lanes of a warp.
     Warp,
-    /// Something.
+    /// Unknown threads.
     Unknown,
 }
 
-/// Words in inline PTX after which nothing is known of the order of threads.
+/// Words in inline PTX after which the order of threads is unknown.
 const PTX_ORDER: &[&str] = &[
     "bar",
     "fence",
@@ -38,10 +38,10 @@ const PTX_ORDER: &[&str] = &[
     ".volatile",
     "exit",
 ];
-/// Instructions of AMD's GPUs that order nothing.
+/// AMD GPU instructions that do not order accesses.
 const IDLE: [&str; 2] = ["s_nop", "s_waitcnt"];
 
-/// Intrinsics of NVIDIA's GPUs, without `llvm.nvvm.`, by which all threads of a block wait for one another.
+/// NVIDIA intrinsics, without `llvm.nvvm.`, at which all threads of a block wait for one another.
 const NVIDIA_BLOCK: [&str; 15] = [
     "barrier0",
     "barrier0.popc",
@@ -50,7 +50,7 @@ const NVIDIA_BLOCK: [&str; 15] = [
     "barrier.sync",
     "bar.sync",
     "barrier.n",
-    // The same from LLVM 21 on.
+    // Their names from LLVM 21 on.
     "barrier.cta.sync.all",
     "barrier.cta.sync.aligned.all",
     "barrier.cta.red.popc.all",
@@ -60,7 +60,7 @@ const NVIDIA_BLOCK: [&str; 15] = [
     "barrier.cta.red.or.all",
     "barrier.cta.red.or.aligned.all",
 ];
-/// How those begin by which lanes of a warp do, and others that order something.
+/// Prefixes of NVIDIA intrinsics that synchronise lanes of a warp or order accesses in another way.
 const NVIDIA_WARP: &[&str] = &["bar.warp.sync", "shfl.", "vote.", "match.", "redux."];
 const NVIDIA_UNKNOWN: &[&str] = &[
     "bar",
@@ -74,7 +74,7 @@ const NVIDIA_UNKNOWN: &[&str] = &[
     "atomic.",
 ];
 
-/// The same for AMD's, without `llvm.amdgcn.`.
+/// The same for AMD GPUs, without `llvm.amdgcn.`.
 const AMD_BLOCK: [&str; 1] = ["s.barrier"];
 const AMD_WARP: &[&str] = &[
     "wave.barrier",
@@ -105,14 +105,14 @@ const AMD_UNKNOWN: &[&str] = &[
     "set.inactive",
 ];
 
-/// The instructions of a function that order something.
+/// The instructions of a function that order accesses.
 pub fn of<'m>(vendor: Vendor, function: Value<'m>) -> HashMap<Value<'m>, ThreadOrder> {
     let mut found: HashMap<Value<'m>, ThreadOrder> = function
         .instructions()
         .into_iter()
         .filter_map(|instruction| Some((instruction, order(vendor, instruction)?)))
         .collect();
-    // AMD's front end writes a barrier as three instructions, two of them fences.
+    // AMD's front end writes a barrier as three instructions, two of which are fences.
     if vendor == Vendor::Amd {
         let parts = parts_of_barriers(function, &found);
         found.retain(|instruction, _| !parts.contains(instruction));
@@ -147,8 +147,8 @@ fn order(vendor: Vendor, instruction: Value<'_>) -> Option<ThreadOrder> {
     }
 }
 
-/// The fences between which and a barrier the thread accesses no memory that others see: those before and after one of
-/// the block, and those of a wave before and after one of the wave. They order nothing that the barrier does not.
+/// Fences next to a barrier, with no access to shared or global memory in between: those around a barrier of the block,
+/// and those of a wave around a barrier of the wave. The barrier already orders all that they order.
 fn parts_of_barriers<'m>(function: Value<'m>, orders: &HashMap<Value<'m>, ThreadOrder>) -> HashSet<Value<'m>> {
     let graph = Graph::of(function);
     function
@@ -170,7 +170,7 @@ fn is_wave_barrier(call: Value<'_>) -> bool {
     call.callee().is_some_and(|callee| Some(&*callee.name()) == target::meeting(Vendor::Amd))
 }
 
-/// Whether a fence is for the lanes of a wave alone. LLVM 19's C interface does not tell.
+/// Whether a fence applies only to the lanes of a wave. LLVM 19's C interface does not provide this.
 fn is_of_wave(fence: Value<'_>) -> bool {
     edit::text(fence).contains("syncscope(\"wavefront")
 }
@@ -181,7 +181,7 @@ enum Direction {
     Backward,
 }
 
-/// The blocks of a function, and how they follow each other.
+/// The control-flow graph of a function's blocks.
 struct Graph<'m> {
     blocks: HashMap<LLVMBasicBlockRef, Vec<Value<'m>>>,
     successors: HashMap<LLVMBasicBlockRef, Vec<LLVMBasicBlockRef>>,
@@ -213,7 +213,8 @@ impl<'m> Graph<'m> {
         graph
     }
 
-    /// Whether every way from an instruction comes to one that `ends` it, before memory that others see is accessed.
+    /// Whether every path from an instruction reaches one that `ends` it before any access to memory that other threads
+    /// see.
     fn meets(&self, from: Value<'m>, direction: Direction, ends: &dyn Fn(Value<'m>) -> bool) -> bool {
         let start = block_of(from);
         let ordered = |block: &LLVMBasicBlockRef| -> Vec<Value<'m>> {

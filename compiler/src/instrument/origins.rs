@@ -1,7 +1,7 @@
-//! The one variable that an address leads into, whichever way it was computed.
+//! Finds the one variable that an address points into, however it was computed.
 //!
-//! Loops step through arrays by pointers that begin anew or go on (phi), and PTX adds to addresses in shared memory as
-//! to numbers.
+//! Loops step through arrays by pointers that start anew or advance (phi), and PTX does integer arithmetic on addresses
+//! of shared memory.
 
 use std::collections::HashSet;
 
@@ -10,23 +10,23 @@ use llvm_sys::core::LLVMIsAAllocaInst;
 
 use crate::ir::{Value, edit};
 
-/// What a value is as far as addresses go.
+/// The role of a value in the computation of an address.
 #[derive(Clone, Copy, PartialEq)]
 enum Origin<'m> {
-    /// It is being looked at: it says nothing of its own.
+    /// The search is in progress, so the value does not contribute yet.
     Open,
-    /// No address, as far as can be seen.
+    /// Not an address, as far as is known.
     Number,
     /// An address in this variable.
     In(Value<'m>),
-    /// One of several, or computed in a way that is not followed.
+    /// An address in one of several variables, or computed in an unsupported way.
     Mixed,
 }
 
-/// Values that are looked at before the search gives up.
+/// The number of values to visit before the search gives up.
 const MOST: usize = 256;
 
-/// The variable of the module, or of the function, that `address` leads into, if it is one.
+/// The variable of the module or of the function that `address` points into, if there is exactly one.
 pub fn of(address: Value<'_>) -> Option<Value<'_>> {
     match find(address, &mut HashSet::new()) {
         Origin::In(variable) => Some(variable),

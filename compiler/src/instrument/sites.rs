@@ -7,7 +7,7 @@ use super::accesses::MemoryAccess;
 use crate::ir::{Value, edit};
 use crate::llvm;
 
-/// Collects sites; a site's number is its place.
+/// Collects sites; a site's number is its index.
 #[derive(Default)]
 pub struct Sites(pub Vec<Site>);
 
@@ -23,7 +23,7 @@ impl Sites {
     }
 }
 
-/// Where an instruction is.
+/// Describes the place of an instruction.
 pub fn of(instruction: Value<'_>) -> Site {
     Site {
         function: function(instruction),
@@ -46,8 +46,8 @@ fn function(instruction: Value<'_>) -> String {
     function.map(|function| readable(&function.name())).unwrap_or_default()
 }
 
-/// A name as the source has it, as far as it can be read. Others than mangled ones may be the code of a type: `d` is
-/// none for `double`.
+/// A name as in the source, if it can be demangled. Only mangled names are: other names may be the code of a type (`d`
+/// demangles to `double`).
 pub fn readable(name: &str) -> String {
     if !name.starts_with("_Z") {
         return name.to_owned();

@@ -1,6 +1,7 @@
-//! Differences between the GPUs of two vendors where code is instrumented.
+//! Differences between the two vendors' GPUs for instrumentation.
 //!
-//! Most of it is in the functions that are linked in ([`functions`]): who runs, and what an address is in.
+//! Most differences are in the linked functions ([`functions`]): the identity of the running thread, and the memory
+//! that an address is in.
 
 use inkwell::module::Module;
 use mneme_model::architecture::Vendor;
@@ -9,18 +10,18 @@ use crate::ir::{self, edit};
 
 /// Address space of shared memory, the same for all GPUs.
 pub const SHARED: u32 = 3;
-/// Address spaces that recorded memory is not in, the same for all GPUs: constants, and a thread's own variables.
+/// Address spaces that never hold recorded memory, the same for all GPUs: constants, and a thread's own variables.
 pub const CONSTANT: u32 = 4;
 pub const LOCAL: u32 = 5;
-/// Address spaces of AMD's GPUs whose pointers cannot be made generic ones: global data share, and buffers.
+/// Address spaces of AMD GPUs whose pointers have no generic form: global data share, and buffers.
 const APART: [u32; 4] = [2, 7, 8, 9];
 
-/// Whose GPUs a module is for.
+/// The vendor of the GPUs that a module is for.
 pub fn vendor(module: &Module<'_>) -> Vendor {
     Vendor::of_triple(&module.get_triple().as_str().to_string_lossy()).unwrap_or(Vendor::Nvidia)
 }
 
-/// The functions that the others are written with.
+/// The functions on which the others are built.
 pub fn functions(vendor: Vendor) -> &'static str {
     match vendor {
         Vendor::Nvidia => include_str!("nvptx.ll"),
@@ -28,8 +29,8 @@ pub fn functions(vendor: Vendor) -> &'static str {
     }
 }
 
-/// Passes that make functions see their callers' variables. AMD's front end reaches local variables through generic
-/// pointers, and no pass that keeps every access looks through those.
+/// Passes that let functions see their callers' variables. AMD's front end reaches local variables through generic
+/// pointers, and none of the passes that keep every access looks through those.
 pub fn inline_passes(vendor: Vendor) -> &'static str {
     match vendor {
         Vendor::Nvidia => "always-inline",
@@ -37,12 +38,12 @@ pub fn inline_passes(vendor: Vendor) -> &'static str {
     }
 }
 
-/// Whether a generic pointer can stand for those of an address space.
+/// Whether pointers of an address space have a generic form.
 pub fn has_generic(vendor: Vendor, space: u32) -> bool {
     vendor == Vendor::Nvidia || !APART.contains(&space)
 }
 
-/// What has lanes wait for one another where the operation itself may be gone from the code after the pipeline: AMD's
+/// A call that makes lanes wait for one another, needed if the pipeline may remove the operation itself: AMD's
 /// exchanges of values count as arithmetic.
 pub fn meeting(vendor: Vendor) -> Option<&'static str> {
     match vendor {
@@ -51,8 +52,8 @@ pub fn meeting(vendor: Vendor) -> Option<&'static str> {
     }
 }
 
-/// Takes back what passes have found that functions of AMD's GPUs do not ask for (`amdgpu-no-dispatch-ptr`): what is
-/// linked in asks.
+/// Removes attributes that say which launch information the kernel does not need (`amdgpu-no-dispatch-ptr`): the linked
+/// functions need it.
 pub fn forget_unused_inputs(module: &Module<'_>) {
     for function in ir::functions(module) {
         edit::remove_string_attributes(function, |name| name.starts_with("amdgpu-no-"));

@@ -1,4 +1,4 @@
-//! Tests of what is inserted into which code.
+//! Tests of the inserted instrumentation.
 
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
@@ -46,11 +46,11 @@ declare void @llvm.memcpy.p0.p4.i64(ptr, ptr addrspace(4), i64, i1)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 declare void @llvm.lifetime.start.p5(i64, ptr addrspace(5))
 "#;
-/// What AMD's kernels are tested for: waves of 64 lanes, and of 32.
+/// The tested AMD targets: waves of 64 lanes, and of 32.
 const AMD: [&str; 2] = ["gfx90a", "gfx1030"];
 
-/// The instrumented kernel before our functions are linked in, what is said of it, and the whole as text for a GPU. In
-/// between `passes` are run.
+/// The instrumented kernel before Mneme's functions are linked, the report on it, and the complete text for a GPU.
+/// `passes` run in between.
 fn instrumented_for(
     arch: &str,
     instrument: Instrument,
@@ -98,7 +98,7 @@ fn faults(signature: &str, body: &str) -> (String, Instrumented) {
     (kernel, instrumented)
 }
 
-/// The same for AMD's GPUs, which differ in nothing that is inserted.
+/// The same for AMD GPUs, whose inserted code is the same.
 fn amd_faults(signature: &str, body: &str) -> (String, Instrumented) {
     let [one, other] = AMD.map(|arch| {
         let (kernel, instrumented, assembly) = instrumented_for(arch, Instrument::Faults, signature, body, "");
@@ -113,7 +113,7 @@ fn calls(kernel: &str, name: &str) -> usize {
     kernel.matches(&format!("@{name}(")).count()
 }
 
-/// How often PTX calls a function without a result, which stands on the same line from LLVM 21 on.
+/// Counts the calls of a function without a result in PTX; from LLVM 21 on, each is on a single line.
 fn ptx_calls(ptx: &str, name: &str) -> usize {
     ptx.split("call.uni").skip(1).filter(|rest| rest.trim_start().starts_with(&format!("{name},"))).count()
 }
@@ -338,14 +338,14 @@ fn pointers_that_step_through_a_local_array_are_followed() {
             ret void"
         )
     };
-    // Of a frame the zeros that the lifter wrote do not count.
+    // The zeros that the lifter writes to a frame do not count as stores.
     for mark in ["", ", !mneme.frame !9\n"] {
         let (kernel, said) = faults("ptr %p, i32 %n", &body(mark));
         assert_eq!((calls(&kernel, "__mneme_unset"), calls(&kernel, "__mneme_offset")), (1, 2), "{kernel}");
         assert_eq!(said.sites.iter().filter(|site| site.variable.is_some()).count(), 3, "{said:?}");
         assert_eq!(kernel.contains("i8 -1, i64 16"), mark.is_empty(), "{kernel}");
     }
-    // A structure may be copied whose members are not all set.
+    // A copied structure may have unset members.
     let copied =
         body(", !mneme.frame !9\n").replace("%sum = add i32 %value, 1\n", "").replace("i32 %sum", "i32 %value");
     let beside = "%beside = getelementptr i8, ptr %place, i64 4\n%other = load i32, ptr %beside, align 4
@@ -356,7 +356,7 @@ fn pointers_that_step_through_a_local_array_are_followed() {
     }
 }
 
-/// PTX has addresses in shared memory in registers of 32 bits.
+/// PTX holds addresses of shared memory in 32-bit registers.
 #[test]
 fn numbers_that_are_addresses_in_a_shared_variable_have_its_bounds() {
     let address = |sum: &str| {
@@ -654,7 +654,7 @@ fn writes_of_amd_s_kernels_are_noted() {
     }
 }
 
-/// Passes have found that the kernel needs no packet of its dispatch; what is linked in does.
+/// Passes have found that the kernel does not need its dispatch packet, but the linked functions do.
 #[test]
 fn what_is_linked_in_has_what_it_asks_for() {
     for arch in AMD {
@@ -664,7 +664,7 @@ fn what_is_linked_in_has_what_it_asks_for() {
     }
 }
 
-/// Pipelines make local what nothing outside is known to use, and take away what nothing uses.
+/// Pipelines make variables internal if they have no known outside use, and remove unused ones.
 #[test]
 fn pipelines_leave_what_is_completed_after_them() {
     for (arch, space) in [("sm_90", "ptr"), ("gfx90a", "ptr addrspace(1)"), ("gfx1030", "ptr addrspace(1)")] {

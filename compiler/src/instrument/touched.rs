@@ -1,7 +1,7 @@
 //! Instrumentation that reports which memory a kernel touches.
 //!
-//! Every access is preceded by a call that marks what it reads or writes, where that is recorded memory. It works on
-//! the code as the front end wrote it: a pipeline may leave accesses out, and what it adds is memory that others touch.
+//! Before every access, a call marks the bytes that it reads or writes, if they are recorded memory. It works on the
+//! front end's code: a pipeline may remove accesses, and the memory that it adds is not recorded.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ use crate::ir::{self, Value};
 const READ: i64 = 1;
 const WRITTEN: i64 = 2;
 
-/// Instruments what accesses memory other than a thread's and a block's own.
+/// Instruments accesses to memory, except memory private to a thread or a block.
 pub fn watch(module: &Module<'_>) -> Instrumented {
     let emitter = ModuleEmitter::new(module);
     let mut sites = Sites::default();
@@ -55,7 +55,7 @@ pub fn watch(module: &Module<'_>) -> Instrumented {
     Instrumented { sites: sites.0, unwatched: unwatched.into_iter().collect(), ..Instrumented::default() }
 }
 
-/// Constants of a module are recorded variables.
+/// Whether a pointer may point to recorded memory. A module's constants are recorded variables.
 fn can_be_recorded(pointer: Value<'_>) -> bool {
     !matches!(emitter::space(pointer), SHARED | LOCAL)
 }

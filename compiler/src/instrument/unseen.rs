@@ -1,8 +1,8 @@
-//! Shared memory that an instruction may write that is not watched.
+//! Tracks writes to shared memory by instructions that cannot be instrumented.
 //!
-//! An asynchronous copy, a bulk copy or a store in inline assembly gives shared memory a value, and nothing more is
-//! known of it. `__mneme_unseen` takes the address of each such instruction, and from then on the whole variable there
-//! counts as written. If the address cannot be found, all shared memory does.
+//! An asynchronous copy, a bulk copy or a store in inline assembly writes shared memory. `__mneme_unseen` takes the
+//! address of each such instruction, and from then on the whole variable there counts as written. If the address cannot
+//! be found, all shared memory does.
 
 use llvm_sys::LLVMTypeKind::*;
 use llvm_sys::core::LLVMGetIntTypeWidth;
@@ -13,19 +13,19 @@ use super::emitter::{self, ModuleEmitter};
 use super::target::{self, SHARED};
 use crate::ir::{Value, attributes, edit};
 
-/// Where an instruction may write.
+/// The target of a write.
 #[derive(Clone, Copy)]
 enum Destination<'m> {
-    /// At this generic pointer, if that is in shared memory.
+    /// This generic pointer, if it is in shared memory.
     At(Value<'m>),
     /// Anywhere in shared memory.
     Anywhere,
 }
 
-/// Parts of the names of intrinsics that only read.
+/// Parts of the names of intrinsics that only read memory.
 const INTRINSIC_READS: [&str; 7] = [".load", "ldmatrix", ".tex.", ".tld4", ".suld.", ".read.", "expandload"];
 
-/// Inserts the calls for an instruction that is not watched, before it.
+/// Inserts the calls before an instruction that cannot be instrumented.
 pub fn note<'m>(emitter: &ModuleEmitter<'m, '_>, vendor: Vendor, instruction: Value<'m>) {
     emitter.before(instruction);
     for destination in destinations(emitter, vendor, instruction) {
@@ -80,13 +80,13 @@ fn destinations<'m>(emitter: &ModuleEmitter<'m, '_>, vendor: Vendor, instruction
     }
 }
 
-/// A pointer or number of inline assembly as a generic pointer.
+/// Casts a pointer or number of inline assembly to a generic pointer.
 fn generic<'m>(emitter: &ModuleEmitter<'m, '_>, address: Value<'m>, space: Space) -> Option<Value<'m>> {
     let in_shared = space == Space::Shared;
     match emitter::kind(address.ty()) {
         LLVMPointerTypeKind if emitter::space(address) != 0 || !in_shared => Some(emitter.generic(address)),
         LLVMPointerTypeKind => {
-            // The assembly takes the pointer's number for an address in shared memory.
+            // The assembly uses the pointer's number as an address in shared memory.
             Some(emitter.generic(emitter.pointed(emitter.address(address), SHARED)))
         }
         // SAFETY: an integer type.
@@ -97,7 +97,7 @@ fn generic<'m>(emitter: &ModuleEmitter<'m, '_>, address: Value<'m>, space: Space
     }
 }
 
-/// The argument of the call that is operand number `place` of inline assembly: its results come first.
+/// The argument of the call that is operand number `place` of inline assembly; operands begin with the results.
 fn argument(constraints: &str, place: usize) -> Option<usize> {
     let results = constraints.split(',').filter(|constraint| constraint.starts_with('=')).count();
     place.checked_sub(results)

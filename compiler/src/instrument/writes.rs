@@ -1,6 +1,6 @@
 //! Instrumentation that finds the instruction which wrote an address.
 //!
-//! Every write is followed by a call that notes it where it covers what is watched.
+//! After every write that covers the watched address, a call notes it.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use super::sites::{Sites, readable};
 use super::target::{CONSTANT, LOCAL, SHARED};
 use crate::ir::{self, Value};
 
-/// Instruments what writes to global memory. To be called after the pipeline, so that the code is what it made.
+/// Instruments writes to global memory. Call it after the pipeline, to watch the code that the pipeline produced.
 pub fn watch(module: &Module<'_>) -> Instrumented {
     let emitter = ModuleEmitter::new(module);
     let mut sites = Sites::default();
@@ -32,7 +32,7 @@ pub fn watch(module: &Module<'_>) -> Instrumented {
                     let writing =
                         |access: &&accesses::MemoryAccess<'_>| access.writes() && can_be_global(access.pointer());
                     for access in found.iter().filter(writing) {
-                        // An ordered load is an access of both kinds, and writes nothing.
+                        // An ordered load counts as both kinds of access, but does not write.
                         if access.access == Access::Atomic && instruction.opcode() == llvm_sys::LLVMOpcode::LLVMLoad {
                             continue;
                         }

@@ -1,4 +1,4 @@
-//! The result of one replay: upstream's `ExperimentResult`, plus fields of ours.
+//! The result of one replay: upstream's `ExperimentResult` with additional fields.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -27,69 +27,68 @@ pub struct ReplayResult {
     pub start_time: String,
     pub end_time: String,
     pub gpu_id: i32,
-    /// Constant memory, bytes; -1 where the device does not say.
+    /// Constant memory, bytes; -1 if the device does not report it.
     pub const_mem_usage: i64,
-    /// Local (spill) memory of a thread, bytes; -1 where the device does not say.
+    /// Local (spill) memory of a thread, bytes; -1 if the device does not report it.
     pub local_mem_usage: i64,
-    /// Registers of a thread; -1 where the device does not say.
+    /// Registers of a thread; -1 if the device does not report them.
     pub reg_usage: i64,
     /// Empty, or one sentence.
     pub error: String,
-    /// What became of the configuration; decides the exit status.
+    /// The outcome of the configuration; determines the exit status.
     pub status: ReplayStatus,
     /// Warm-up runs at the head of `exec_time`.
     pub warmup: usize,
-    /// Where and with what the result was obtained.
+    /// The device, driver and versions behind the result.
     pub environment: Environment,
-    /// What the device says of the code.
+    /// Resources of the code.
     pub metrics: Metrics,
-    /// Dynamic shared memory is part of the code: a launch must ask for none.
+    /// The dynamic shared memory is part of the code: a launch must request none.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub shared_is_static: bool,
     /// The recorded PTX was lifted to LLVM IR and compiled from there.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub lifted: bool,
-    /// Whose runs these are, where code and launch were those of another configuration.
+    /// The configuration whose runs this result repeats, if code and launch were the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shared_with: Option<SharedWith>,
-    /// Places in `exec_time` of measured runs that took far longer than the others: more than 5 % above the median, and
-    /// more than three times the spread of the middle half.
+    /// Indices in `exec_time` of measured runs that took far longer than the others: more than 5 % above the median,
+    /// and more than three times the spread of the middle half.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub outliers: Vec<usize>,
-    /// The first buffer that differs, when verification failed.
+    /// The first buffer that differs, if verification failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mismatch: Option<Mismatch>,
     /// The other buffers that differ, at most 31 of them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub more_mismatches: Vec<Mismatch>,
-    /// Buffers that differ, all of them.
+    /// The number of all buffers that differ.
     #[serde(skip_serializing_if = "is_zero")]
     pub differing_buffers: u64,
-    /// Energy of a launch, joules, where it was asked for and NVML counts it: that of launches which are repeated for a
-    /// second, each with putting memory back, less that of putting back memory that nothing has changed.
+    /// Energy of a launch, joules, if requested and if NVML counts it. Launches are repeated for a second, each after
+    /// restoring memory; the energy of restoring unchanged memory is subtracted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub energy_j: Option<f64>,
-    /// Hardware counters of a launch, by name, where they were asked for and CUPTI counts them.
+    /// Hardware counters of a launch, by name, if requested and if CUPTI counts them.
     #[serde(skip_serializing_if = "std::collections::BTreeMap::is_empty")]
     pub counters: std::collections::BTreeMap<String, f64>,
-    /// Why there are none, where they were asked for; a sentence without its end.
+    /// Why requested counters are missing; a sentence without its full stop.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub counters_reason: String,
-    /// What the comparison with the recording shows, where memory was found as recorded.
+    /// What the comparison with the recording proves, if memory was as recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<Evidence>,
-    /// Of a verified result: over all runs and all buffers that a tolerance is for (and that are not ignored); 0 where
-    /// nothing differs. A survey has its `variations` instead.
+    /// The largest errors of a verified result, over all runs and all buffers that have a tolerance and are not
+    /// ignored; 0 if nothing differs. A survey has `variations` instead.
     #[serde(flatten)]
     pub largest: Option<Largest>,
-    /// What a survey of repeated runs (`--repeat`) found: buffers that are not the same in all runs, or not as
-    /// recorded.
+    /// The findings of a survey of repeated runs (`--repeat`): buffers that differ between runs or from the recording.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub variations: Option<Vec<Variation>>,
-    /// What looking for faults (`--check`) found.
+    /// The findings of the fault checker (`--check`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub faults: Option<Faults>,
-    /// The last write to the address that was watched.
+    /// The last write to the watched address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_write: Option<LastWrite>,
     /// The recorded memory that the launch read and wrote (`--touched`).
@@ -142,11 +141,11 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Of a hundred written bytes so many have to be shown.
+    /// The percentage of written bytes that must be shown.
     const ENOUGH: u64 = 99;
 
-    /// Whether a kernel that leaves out a part of the work would have been found out, by the recorded input or by a fresh
-    /// one, and nothing else speaks against the code.
+    /// Whether the recorded input or a fresh one would expose a kernel that leaves out part of the work, with no other
+    /// doubt about the code.
     pub fn proves(&self) -> bool {
         self.doubts.is_empty() && self.shows_enough()
     }
@@ -157,7 +156,7 @@ impl Evidence {
         (self.shown > 0 && is_shown) || (self.fresh_inputs.shown > 0 && is_agreed)
     }
 
-    /// Why it proves nothing, one sentence with the remedy.
+    /// Why the result proves nothing: one sentence with the remedy.
     pub fn shortage(&self) -> String {
         if let Some(doubt) = self.doubts.first() {
             return format!("memory is as recorded, but {}", doubt.sentence());
@@ -193,7 +192,7 @@ pub enum Doubt {
 }
 
 impl Doubt {
-    /// After "but", with the remedy.
+    /// The text after "but", with the remedy.
     pub fn sentence(&self) -> String {
         match self {
             Self::KeepsState { variables } => format!(
@@ -251,40 +250,40 @@ impl FreshInputs {
     }
 }
 
-/// Whose runs a result has in place of its own: a number, or `"baseline"`.
+/// The configuration whose runs a result repeats: a number, or `"baseline"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum SharedWith {
-    /// The configuration submitted under this id; in a session's results the trial of this number.
+    /// The configuration submitted under this id; in a session's results, the trial with this number.
     Number(u64),
-    /// What has no number in a session's results.
+    /// A run without a number in a session's results.
     Named(NamedRuns),
 }
 
-/// What a session runs that is no trial.
+/// The runs of a session that are not trials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NamedRuns {
     Baseline,
 }
 
-/// Where and with what a result was obtained.
+/// The device, driver and versions behind a result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Environment {
     /// Device name, e.g. "NVIDIA H200" or "Mneme CPU device".
     pub device: String,
-    /// Architecture of its machine code, e.g. "sm_90".
+    /// Architecture of the device's machine code, e.g. "sm_90".
     pub arch: String,
     /// Driver version as the vendor writes it, e.g. "13.0".
     pub driver: String,
-    /// Clocks while the kernel was timed; `None` where the device does not say.
+    /// Clocks while the kernel was timed; `None` if the device does not report them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clocks: Option<Clocks>,
-    /// What timed the kernel: "events", "cupti" or "rocprofiler".
+    /// The timer of the kernel: "events", "cupti" or "rocprofiler".
     #[serde(skip_serializing_if = "String::is_empty")]
     pub timer: String,
-    /// Why events did and not the device's own clock, where that was to; a sentence without its end.
+    /// Why events timed the kernel although the device's own clock was requested; a sentence without its full stop.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub timer_reason: String,
     /// Versions that produced this result, by component ("mneme", "llvm", "assembler").
@@ -294,19 +293,20 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// The version of LLVM that compiled, where one did.
+    /// The version of LLVM that compiled the code, if LLVM did.
     pub fn compiled_by(&self) -> Option<u32> {
         llvm_version::major(self.versions.get("llvm")?)
     }
 
-    /// The same where it is not the one that wrote the IR, which compiles wherever it is installed.
+    /// The same, if it differs from the version that wrote the IR. The writing version compiles wherever it is
+    /// installed.
     pub fn compiled_by_another(&self) -> Option<u32> {
         let written_by = self.versions.get("ir").and_then(|version| llvm_version::major(version));
         self.compiled_by().filter(|version| Some(*version) != written_by)
     }
 }
 
-/// Clocks of a device right after the measured runs, as NVML tells them.
+/// Clocks of a device right after the measured runs, as NVML reports them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Clocks {
@@ -314,11 +314,11 @@ pub struct Clocks {
     pub sm_mhz: u32,
     /// Device memory, MHz.
     pub memory_mhz: u32,
-    /// Why the clocks were below their limit, e.g. "power cap"; empty where they were not.
+    /// Why the clocks were below their limit, e.g. "power cap"; empty if they were not.
     pub throttled: Vec<String>,
 }
 
-/// What the device and the assembler say of the code; -1 where they do not.
+/// Resources of the code, as the device and the assembler report them; -1 for unknown values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Metrics {
@@ -332,17 +332,17 @@ pub struct Metrics {
     pub static_shared: i64,
     /// Dynamic shared memory of a block, bytes.
     pub dynamic_shared: i64,
-    /// Registers spilled to and reloaded from local memory, bytes of a thread, each place in the code counted once.
+    /// Bytes that a thread spills to and reloads from local memory, counting each place in the code once.
     pub spill_stores: i64,
     pub spill_loads: i64,
-    /// Blocks of the launch that one multiprocessor holds at a time.
+    /// Blocks of the launch that fit on one multiprocessor at a time.
     pub active_blocks_per_sm: i64,
-    /// Their warps as a fraction of those that a multiprocessor can hold.
+    /// The warps of these blocks, as a fraction of the multiprocessor's limit.
     pub occupancy: Option<f64>,
     /// The kernel's machine code, bytes.
     pub code_size: i64,
-    /// What code objects of AMD GPUs say beside; `registers` are then all vector registers, and `local` is scratch
-    /// memory.
+    /// Additional facts from code objects of AMD GPUs; `registers` then counts all vector registers, and `local` is
+    /// scratch memory.
     #[serde(flatten)]
     pub amd: Option<AmdMetrics>,
     /// Seconds by stage of the build ("preprocess", "optimise", "codegen", "assemble", …).
@@ -368,21 +368,22 @@ impl Default for Metrics {
     }
 }
 
-/// What a code object of an AMD GPU says of its kernel, and what follows from it.
+/// What the code object of an AMD GPU states about its kernel, and derived values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AmdMetrics {
-    /// Vector registers of a work item; accumulation registers are among them where they are of the same file.
+    /// Vector registers of a work item, including accumulation registers if both share a register file.
     pub vgprs: i64,
     /// Accumulation registers of a work item.
     pub agprs: i64,
     /// Scalar registers of a wave.
     pub sgprs: i64,
-    /// Registers that did not fit: vector registers go to scratch memory, scalar ones to vector registers or there.
+    /// Registers that did not fit. Vector registers spill to scratch memory, scalar ones to vector registers or scratch
+    /// memory.
     pub vgpr_spills: i64,
     pub sgpr_spills: i64,
     /// Lanes of a wave.
     pub wavefront_size: i64,
-    /// Waves that a SIMD unit holds at a time, by registers, shared memory and the size of block (see
+    /// Waves that fit on a SIMD unit at a time, given registers, shared memory and block size (see
     /// [`crate::amd_hardware`]).
     pub waves_per_simd: i64,
 }
@@ -392,12 +393,12 @@ pub struct AmdMetrics {
 #[serde(rename_all = "snake_case")]
 pub enum ReplayStatus {
     Verified,
-    /// It ran, and memory differs from the recording.
+    /// The kernel ran, but memory differs from the recording.
     FailedVerification,
-    /// It ran and memory is as recorded, which shows too little: a kernel that does less would pass as well.
+    /// The kernel ran and memory is as recorded, but that proves too little: a kernel that does less would also pass.
     Unproven,
     CompileError,
-    /// The configuration makes no sense and nothing was started.
+    /// The configuration is invalid; nothing was started.
     InvalidConfig,
     /// The driver refused the launch; nothing ran.
     InvalidLaunch,
@@ -405,18 +406,18 @@ pub enum ReplayStatus {
     RuntimeError,
     /// The build or the runs took longer than their limit.
     Timeout,
-    /// Something of ours broke.
+    /// Mneme itself failed.
     #[default]
     InternalError,
 }
 
 impl ReplayStatus {
-    /// Whether memory was found as recorded, whatever that shows.
+    /// Whether memory was as recorded, regardless of what that proves.
     pub fn is_as_recorded(self) -> bool {
         matches!(self, Self::Verified | Self::Unproven)
     }
 
-    /// As in JSON.
+    /// The name in JSON.
     pub fn name(self) -> &'static str {
         match self {
             Self::Verified => "verified",
@@ -431,7 +432,7 @@ impl ReplayStatus {
         }
     }
 
-    /// The exit status of a one-shot replay that ended so.
+    /// The exit status of a one-shot replay with this outcome.
     pub fn exit_status(self) -> i32 {
         use mneme_system::exit;
         match self {
@@ -451,7 +452,8 @@ impl ReplayStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Mismatch {
-    /// "allocation", the name of the device variable, or "outside" (of all recorded memory, in the pages that hold it).
+    /// "allocation", the name of the device variable, or "outside" (outside all recorded memory, in the pages that hold
+    /// it).
     pub region: String,
     /// Name that the application gave the allocation, or "".
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -460,29 +462,29 @@ pub struct Mismatch {
     pub address: String,
     /// Bytes.
     pub size: u64,
-    /// What the elements were taken for, e.g. "f32"; "u8" where nothing is known.
+    /// The assumed type of the elements, e.g. "f32"; "u8" if unknown.
     pub dtype: String,
-    /// What would have passed: "exact", or e.g. "f32 within 1e-5 (relative)".
+    /// The tolerance that was applied: "exact", or e.g. "f32 within 1e-5 (relative)".
     pub tolerance: String,
     /// Offset of the first differing element in the region, bytes.
     pub offset: u64,
     /// Recorded and replayed value of that element.
     pub recorded: String,
     pub replayed: String,
-    /// Elements that differ by more than passes.
+    /// Elements that exceed the tolerance.
     pub differing: u64,
     /// Size of an element, bytes.
     pub element_size: u32,
-    /// Among them, where they are numbers.
+    /// The largest errors among them, if they are numbers.
     #[serde(flatten)]
     pub largest: Option<Largest>,
-    /// The norm that the tolerance bounds, where it has one.
+    /// The norm that the tolerance bounds, if any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub norm_error: Option<f64>,
 }
 
-/// The largest errors of some elements, each in its unit; infinite where one of two is not a number. In results the
-/// largest double stands for infinity.
+/// The largest errors of some elements, each in its unit; infinite if only one of two values is a number. Results write
+/// infinity as the largest double.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Largest {
     #[serde(rename = "largest_error")]
@@ -497,7 +499,7 @@ pub struct Largest {
 impl Largest {
     pub const INFINITE: Self = Self { absolute: f64::INFINITY, relative: f64::INFINITY, ulp: f64::INFINITY };
 
-    /// Those of both.
+    /// The maximum of both.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -507,7 +509,7 @@ impl Largest {
         }
     }
 
-    /// With the largest double for infinity, which JSON does not have.
+    /// Replaces infinity with the largest double, because JSON has no infinity.
     #[must_use]
     pub fn finite(self) -> Self {
         Self {
@@ -518,24 +520,24 @@ impl Largest {
     }
 }
 
-/// A buffer that is not the same in all runs of the same code from the same memory, or not as recorded.
+/// A buffer that differs between runs of the same code on the same memory, or from the recording.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Variation {
-    /// As in [`Mismatch`].
+    /// See [`Mismatch`].
     pub region: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tag: String,
     pub address: String,
     pub size: u64,
     pub dtype: String,
-    /// Runs whose contents differ from those of the first run.
+    /// Runs whose contents differ from the first run.
     pub runs: u64,
-    /// Most elements that a run has different from the first run.
+    /// The largest number of elements in which a run differs from the first run.
     pub elements: u64,
-    /// Most elements that a run has different from the recording.
+    /// The largest number of elements in which a run differs from the recording.
     pub from_recorded: u64,
-    /// Of a run from the first run and from the recording, where the elements are numbers.
+    /// The largest errors against the first run and against the recording, if the elements are numbers.
     #[serde(flatten)]
     pub largest: Option<Largest>,
 }
