@@ -1,4 +1,4 @@
-//! One program `mneme-build-NN`: how it is started and queried.
+//! One `mneme-build-NN` program: starts it and asks it questions.
 
 use std::cell::{Cell, OnceCell};
 use std::ffi::CString;
@@ -21,10 +21,10 @@ use crate::protocol::{BuildOrder, BuildReply, BuilderGreeting, CodeParts, Greete
 use crate::spec::BuildSpec;
 use crate::target::Target;
 
-/// How long it may take to say that it is there; a machine that is busy takes a while to start programs.
+/// The time limit for a greeting; a busy machine takes a while to start programs.
 const GREETING_LIMIT: Duration = Duration::from_secs(60);
 
-/// Why there is no builder; each message is for the user, and names the remedy.
+/// The reason for a missing or unusable builder; each message is for the user and names the remedy.
 #[derive(Debug, Error)]
 pub enum ProgramError {
     #[error(
@@ -52,8 +52,8 @@ pub enum ProgramError {
 }
 
 impl ProgramError {
-    /// What becomes of a configuration that is to be built by such a program. One that is not there says nothing of the
-    /// configuration, which may be tried again when it is.
+    /// The status of a configuration that this program was to build. A missing program proves nothing about the
+    /// configuration, so you may try it again once the program is installed.
     pub fn status(&self) -> ReplayStatus {
         match self {
             Self::OlderThanIr { .. } => ReplayStatus::InvalidConfig,
@@ -72,32 +72,33 @@ impl From<ProgramError> for NotBuilt {
     }
 }
 
-/// Why a question has no answer.
+/// The reason for a missing answer.
 #[derive(Debug, Error)]
 pub enum AskError {
     #[error(transparent)]
     Program(#[from] ProgramError),
-    /// How the process that was to answer ended, and the line of its words that tells most.
+    /// How the process ended, and the most informative line of its output.
     #[error("the process of {}NN {how}{}", install::BUILDER, complaint.as_ref().map_or_else(String::new, |said| format!(": {}", said.trim())))]
     Unanswered { how: String, complaint: Option<String> },
 }
 
-/// What a process does before builds are requested.
+/// The preparation of a process before builds are requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preparation {
-    /// It gets LLVM and the assembler warm, and later keeps the recorded IR in memory.
+    /// The process warms up LLVM and the assembler, and later keeps the recorded IR in memory.
     Full,
-    /// Nothing, so that what has ended another one happens to a builder, whose configuration's result it is.
+    /// No preparation. A crash that ended another process then happens to the builder, and counts as its
+    /// configuration's result.
     None,
 }
 
-/// A process of the program, which has not been told what it is for.
+/// A process of the program that has not received its [`Opening`] yet.
 pub struct BuildProcess {
     pub child: Child,
     pub stream: UnixStream,
 }
 
-/// "19 and 22 are", of the builders that are installed.
+/// "19 and 22 are": the installed builders.
 fn versions(installed: &[u32]) -> String {
     let numbers: Vec<String> = installed.iter().map(u32::to_string).collect();
     match numbers.split_last() {
@@ -107,7 +108,7 @@ fn versions(installed: &[u32]) -> String {
     }
 }
 
-/// What to do about IR of LLVM `found`, which no builder reads.
+/// The remedy for IR of LLVM `found`, which every installed builder is too old to read.
 fn reader_of(found: u32) -> String {
     let newest = *install::LLVM_VERSIONS.end();
     if found > newest {
@@ -118,7 +119,7 @@ fn reader_of(found: u32) -> String {
     to_install(found.max(*install::LLVM_VERSIONS.start()))
 }
 
-/// How a builder comes to be there.
+/// The remedy for a missing builder.
 fn to_install(version: u32) -> String {
     let known = install::LLVM_VERSIONS;
     if !known.contains(&version) {
@@ -130,7 +131,7 @@ fn to_install(version: u32) -> String {
     )
 }
 
-/// A program of this installation, and the process of it that was started first.
+/// A program of this installation, and its first process.
 pub struct BuildProgram {
     path: PathBuf,
     first: Cell<Option<BuildProcess>>,
@@ -138,24 +139,25 @@ pub struct BuildProgram {
 }
 
 impl BuildProgram {
-    /// The program of this path, of which no process is started.
+    /// The program at this path, without starting a process.
     pub fn at(path: PathBuf) -> Self {
         Self { path, first: Cell::new(None), llvm: OnceCell::new() }
     }
 
-    /// Starts a process, which prepares while the caller has other things to do. The caller must have one thread only.
+    /// Starts a process, which prepares while the caller does other work. The caller must be single-threaded.
     ///
     /// # Errors
-    /// The system has no room for another process.
+    /// The system cannot start another process.
     pub fn start(&self, preparation: Preparation) -> Result<(), ProgramError> {
         self.first.set(Some(self.begin(preparation, ChildStderr::Shown)?));
         Ok(())
     }
 
-    /// A process for builds, which may not have greeted yet: where there is one still that was started first, that one.
+    /// A process for builds, which may not have greeted yet: the first process if it is still unused, otherwise a new
+    /// one.
     ///
     /// # Errors
-    /// As [`BuildProgram::start`].
+    /// See [`BuildProgram::start`].
     pub fn process(&self, preparation: Preparation) -> Result<BuildProcess, ProgramError> {
         match self.first.take() {
             Some(first) if preparation == Preparation::Full => Ok(first),
@@ -163,15 +165,15 @@ impl BuildProgram {
         }
     }
 
-    /// The version of LLVM that builds are made with, where a process has said so.
+    /// The builder's version of LLVM, if a process has reported it.
     pub fn known_llvm(&self) -> Option<&str> {
         self.llvm.get().map(String::as_str)
     }
 
-    /// The same; where no process has said so yet, a process of its own does.
+    /// The builder's version of LLVM. Starts a process if none has reported it yet.
     ///
     /// # Errors
-    /// It does not.
+    /// The process fails to report it.
     pub fn llvm(&self) -> Result<&str, ProgramError> {
         if self.llvm.get().is_none() {
             let mut process = self.process(Preparation::Full)?;
@@ -180,10 +182,10 @@ impl BuildProgram {
         Ok(self.known_llvm().unwrap_or_default())
     }
 
-    /// Waits until a process has greeted, of whose stream `inbox` has what was read before.
+    /// Waits for a process's greeting. `inbox` holds bytes already read from its stream.
     ///
     /// # Errors
-    /// It does not, or is of another version.
+    /// The process does not greet, or is of another version.
     pub fn wait_for_greeting(
         &self,
         child: &mut Child,
@@ -200,10 +202,10 @@ impl BuildProgram {
         }
     }
 
-    /// Whether a process is one that this program understands.
+    /// Checks that a process speaks this program's protocol.
     ///
     /// # Errors
-    /// It is not, or could not be started.
+    /// The process is incompatible, or could not be started.
     pub fn check(&self, greeted: Greeted) -> Result<(), ProgramError> {
         let BuilderGreeting { version, source, llvm } = greeted.map_err(|Refusal(what)| self.useless(what))?;
         let own = BuilderGreeting::of(String::new());
@@ -225,7 +227,7 @@ impl BuildProgram {
         Ok(())
     }
 
-    /// Has a process of its own answer a question about `blob`; the answer and its blob.
+    /// Starts a separate process to answer a question about `blob`. Returns the answer and its blob.
     ///
     /// # Errors
     /// The process cannot be started, takes longer than `limit`, or ends without an answer.
@@ -251,7 +253,7 @@ impl BuildProgram {
         Err(AskError::Unanswered { how, complaint: child.complaint() })
     }
 
-    /// Has a process of its own make one build, and waits for it. What it says besides is not shown.
+    /// Starts a separate process for one build and waits for it. Other output of the process is hidden.
     ///
     /// # Errors
     /// The process cannot be started, ends without an answer, or takes much longer than `limit`.
@@ -291,18 +293,18 @@ impl BuildProgram {
     fn begin(&self, preparation: Preparation, words: ChildStderr) -> Result<BuildProcess, ProgramError> {
         let (stream, theirs) = UnixStream::pair().map_err(|error| self.failed(error))?;
         let line = command_line(&self.path, preparation).map_err(|error| self.failed(error.into()))?;
-        // A driver in this process may have threads: what is forked becomes another program at once.
+        // A driver in this process may have threads, so the forked child executes another program at once.
         let child = Child::start(words, || become_program(&line, &theirs));
         let child = child.map_err(|error| self.failed(error))?;
         Ok(BuildProcess { child, stream })
     }
 
-    /// A process of it that the system gives no way to speak with.
+    /// The error for a process whose socket could not be set up.
     pub fn failed(&self, source: std::io::Error) -> ProgramError {
         ProgramError::Start { path: self.path.clone(), source }
     }
 
-    /// A process of it that has ended, or is of another version.
+    /// The error for a process that has ended or is of another version.
     pub fn useless(&self, what: String) -> ProgramError {
         ProgramError::Useless { path: self.path.clone(), what }
     }
@@ -318,13 +320,13 @@ fn command_line(path: &Path, preparation: Preparation) -> Result<Vec<CString>, s
     words.into_iter().map(CString::new).collect()
 }
 
-/// In a child: becomes the program, with the stream as its standard input. Returns where that fails, which it greets
-/// with.
+/// In a child: executes the program, with the stream as its standard input. Returns only on failure, after sending the
+/// error as the greeting.
 fn become_program(line: &[CString], mut stream: &UnixStream) -> i32 {
     // SAFETY: takes no pointers; both descriptors are this process's own, which has one thread.
     unsafe { libc::dup2(stream.as_raw_fd(), libc::STDIN_FILENO) };
     let Err(error) = nix::unistd::execv(&line[0], line);
-    // Whoever started this process reads it; nobody else would.
+    // If the starting process is gone, there is no reader for this message.
     let _ = frame::write(&mut stream, &Greeted::Err(Refusal(format!("cannot be run: {error}"))), &[]);
     mneme_system::exit::INTERNAL
 }
@@ -333,7 +335,7 @@ fn become_program(line: &[CString], mut stream: &UnixStream) -> i32 {
 mod tests {
     use super::*;
 
-    /// A builder that is this script, or with none a file that is no program.
+    /// A builder that is this script; without one, a file that is not a program.
     fn program(folder: &Path, script: Option<&str>) -> BuildProgram {
         let path = folder.join("mneme-build-19");
         match script {

@@ -1,4 +1,4 @@
-//! The builders of an installation, one program a version of LLVM, and the choice among them.
+//! The builders of an installation, one program per version of LLVM, and the choice among them.
 
 use mneme_image::bitcode;
 use mneme_model::llvm_version;
@@ -12,10 +12,10 @@ pub struct Builders {
 }
 
 impl Builders {
-    /// Those of this installation, of which no process is started.
+    /// The builders of this installation, without starting any process.
     ///
     /// # Errors
-    /// There is none.
+    /// The installation has no builder.
     pub fn find() -> Result<Self, ProgramError> {
         let programs: Vec<_> =
             install::builders().into_iter().map(|(version, path)| (version, BuildProgram::at(path))).collect();
@@ -27,7 +27,7 @@ impl Builders {
         self.programs.iter().map(|(version, _)| *version).collect()
     }
 
-    /// The whole versions, as [`BuildProgram::llvm`] has them, of those that work.
+    /// The full versions of the builders that work, as in [`BuildProgram::llvm`].
     pub fn whole_versions(&self) -> Vec<String> {
         self.programs.iter().filter_map(|(_, program)| program.llvm().ok()).map(str::to_owned).collect()
     }
@@ -37,10 +37,10 @@ impl Builders {
         self.programs.last().map_or(0, |(version, _)| *version)
     }
 
-    /// The builder of one of [`Builders::versions`].
+    /// The builder for one of [`Builders::versions`].
     ///
     /// # Errors
-    /// It is not installed.
+    /// The builder is not installed.
     pub fn of(&self, version: u32) -> Result<&BuildProgram, ProgramError> {
         let found = self.programs.iter().find(|(installed, _)| *installed == version);
         found
@@ -48,23 +48,22 @@ impl Builders {
             .ok_or_else(|| ProgramError::NotInstalled { requested: version, installed: self.versions() })
     }
 
-    /// The version for code that LLVM `written_by` wrote: the same, as another one's code is not the application's, or
-    /// the next newer one. Where nothing is known of who wrote it, the oldest.
+    /// The builder's version for code that LLVM `written_by` wrote: the same version, because others produce different
+    /// code from the application's, or else the next newer one. If the writer is unknown, the oldest.
     ///
     /// # Errors
-    /// None that is installed reads it.
+    /// No installed builder can read the code.
     pub fn fitting(&self, written_by: Option<u32>) -> Result<u32, ProgramError> {
         choose(&self.versions(), written_by)
     }
 
-    /// The version that is to compile code that LLVM `written_by` wrote, where a configuration may have `asked` for
-    /// one.
+    /// The version to compile code that LLVM `written_by` wrote; a configuration may have requested one.
     ///
     /// # Errors
-    /// It is not installed, or does not read the code.
+    /// The requested version is not installed, or cannot read the code.
     pub fn chosen(&self, requested: Option<u32>, written_by: Option<u32>) -> Result<u32, ProgramError> {
         let Some(requested) = requested else { return self.fitting(written_by) };
-        // One that reads no IR need not be installed.
+        // A version that cannot read the IR fails whether or not it is installed.
         match written_by.filter(|found| *found > requested) {
             Some(found) => Err(ProgramError::OlderThanIr { requested, found }),
             None => self.of(requested).map(|_| requested),
@@ -72,17 +71,18 @@ impl Builders {
     }
 }
 
-/// The newest LLVM that wrote one of these modules; `None` where none says so, as text by others than clang does not.
+/// The newest LLVM that wrote one of these modules; `None` if no module names its writer, such as text not written by
+/// clang.
 pub fn written_by<'a>(modules: impl IntoIterator<Item = &'a [u8]>) -> Option<u32> {
     modules.into_iter().filter_map(|module| llvm_version::major(&written(module)?)).max()
 }
 
-/// Who wrote a module: LLVM bitcode, LLVM or clang text. `None` where it does not say.
+/// The writer of a module: LLVM for bitcode, LLVM or clang for text. `None` if the module does not name it.
 fn written(module: &[u8]) -> Option<String> {
     bitcode::producer(module).or_else(|| bitcode::writer_of_text(module))
 }
 
-/// The whole version of that one, e.g. "19.1.7".
+/// The full version of the newest writer, e.g. "19.1.7".
 pub fn newest_version<'a>(modules: impl IntoIterator<Item = &'a [u8]>) -> Option<String> {
     let producers = modules.into_iter().filter_map(written);
     producers

@@ -1,4 +1,4 @@
-//! The outcome of a build: code and facts about it, or why there is none.
+//! The outcome of a build: code and facts about it, or an error.
 
 use std::fmt::Display;
 
@@ -10,8 +10,7 @@ use crate::probe::ProbeResult;
 use crate::progress::BuildPosition;
 use crate::texts::BuildTexts;
 
-/// Registers of a thread that are spilled to local memory and reloaded from it, bytes, each place in the code counted
-/// once.
+/// Bytes that a thread spills to and reloads from local memory, counting each place in the code once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spills {
     pub stores: u64,
@@ -26,34 +25,34 @@ pub struct Built {
     pub preprocess: f64,
     pub optimise: f64,
     pub codegen: f64,
-    /// The launch must ask for no dynamic shared memory: the code has it.
+    /// The launch must request no dynamic shared memory: the code has it built in.
     pub shared_is_static: bool,
-    /// The code went by way of LLVM IR that was lifted from PTX.
+    /// The code was compiled from LLVM IR that was lifted from PTX.
     pub lifted: bool,
     pub assembler: String,
-    /// Registers spilled to local memory, where the assembler has told.
+    /// Registers spilled to local memory, if the assembler reports them.
     pub spills: Option<Spills>,
     pub texts: BuildTexts,
-    /// What the instrumentation says of itself, where there is one.
+    /// The instrumentation's description, in an instrumented build.
     pub instrumented: Option<Instrumented>,
-    /// What the build has to say, a line each.
+    /// The build's messages, a line each.
     pub log: Vec<String>,
-    /// What was asked of the build beyond its code.
+    /// Results of the probe.
     pub looked: ProbeResult,
 }
 
-/// Why there is no code object, in one sentence.
+/// The reason for a failed build, in one sentence.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NotBuilt {
     pub status: ReplayStatus,
     pub error: String,
-    /// What the build was at, where it has ended before its time.
+    /// The build's last position, if it ended early.
     pub place: Option<BuildPosition>,
-    /// The assembler has read the PTX and refused it, as it would for whoever comes with the same.
+    /// The assembler rejected the PTX, and would reject the same PTX again.
     pub rejected: bool,
-    /// What it had come to until then, where that was asked for.
+    /// The texts produced until then, if requested.
     pub texts: Box<BuildTexts>,
-    /// What the compiler had said until then, a line each, likewise.
+    /// The compiler's messages until then, a line each, if requested.
     pub log: Box<[String]>,
 }
 

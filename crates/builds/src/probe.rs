@@ -1,15 +1,15 @@
-//! Builds that are looked into: with a part of their passes, of changed IR.
+//! Builds for inspection: with a part of their passes, or of modified IR.
 
 use serde::{Deserialize, Serialize};
 
 use crate::progress::{Invocation, Stage};
 
-/// What is special about a build.
+/// The special settings of a build.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probe {
-    /// The last of the pipeline's numbered passes that runs; all where `None`.
+    /// The last of the pipeline's numbered passes to run; `None` for all.
     pub passes: Option<u64>,
-    /// The same of code generation.
+    /// The same for code generation.
     pub codegen_passes: Option<u64>,
     /// Return the passes that ran.
     pub listed: bool,
@@ -17,91 +17,91 @@ pub struct Probe {
     pub shown: Option<u64>,
     /// Return the IR that the pipeline starts from.
     pub before: bool,
-    /// Return what stands behind the pipeline's name.
+    /// Return the expanded pipeline.
     pub expanded: bool,
-    /// The last stage of the build, which then has no code and is not run.
+    /// The last stage of the build, which then produces no code to run.
     pub until: Option<Stage>,
-    /// Whether multiplications and additions are fused, in place of what the recording says.
+    /// Whether to fuse multiplications and additions, overriding the recording.
     pub fuses: Option<bool>,
     /// Changes to the IR that the pipeline starts from.
     pub revisions: Vec<Revision>,
 }
 
-/// What was found.
+/// The results of a probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeResult {
-    /// Passes of the pipeline, and of code generation, that ran and could have been left out.
+    /// Passes of the pipeline, and of code generation, that ran and were optional.
     pub passes: Vec<Invocation>,
     pub codegen_passes: Vec<Invocation>,
-    /// The module before and after the pass that was to be shown.
+    /// The module before and after the requested pass.
     pub shown: Option<(String, String)>,
     /// The pipeline with every pass and its parameters.
     pub pipeline: Option<String>,
-    /// What there is in the IR after its last revision.
+    /// The contents of the IR after its last revision.
     pub inventory: Inventory,
 }
 
-/// A kind of parts that can be taken out of a module. Each kind is numbered from 0.
+/// A kind of removable part of a module. Parts of each kind are numbered from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ModulePart {
-    /// What no computation needs: debug information and other metadata. Has no parts.
+    /// Everything irrelevant to computation: debug information and other metadata. This kind has no parts.
     Everything,
     /// Functions that the kernel calls, and their calls.
     Functions,
-    /// Blocks that go on to others; they return in place of that.
+    /// Blocks that branch to others; they return instead.
     Ends,
-    /// Branches: one for each successor that a branch may always go to.
+    /// Branches: one part for each successor, which the branch then always takes.
     Branches,
     /// Instructions, replaced by zero.
     Values,
-    /// Instructions, replaced by an operand of theirs.
+    /// Instructions, replaced by one of their operands.
     Chains,
-    /// Arguments, replaced by zero; signatures stay.
+    /// Arguments, replaced by zero; signatures do not change.
     Arguments,
 }
 
 impl ModulePart {
-    /// Those that have parts, in the order in which taking them out pays.
+    /// The kinds that have parts, in the order in which removal is most effective.
     pub const ALL: [Self; 6] =
         [Self::Functions, Self::Ends, Self::Branches, Self::Values, Self::Chains, Self::Arguments];
 }
 
-/// Change of a module.
+/// A change to a module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Revision {
-    /// Takes out the parts from `from` up to, but without, `to`.
+    /// Removes the parts in the range `from..to`.
     Remove { part: ModulePart, from: u64, to: u64 },
-    /// Local variables hold this byte until they are set.
+    /// Fills local variables with this byte until they are set.
     FillLocals(u8),
-    /// Instructions that may break an assumption end the kernel where they do: those from `from` up to, but without,
-    /// `to`. For arithmetic these are overflows, inexact quotients, shifts too far, division by zero, unreachable code and
-    /// wrong `llvm.assume`; for fast-math flags, what is NaN or infinite in spite of them; for types and `noalias`, what a
-    /// thread accesses that it has accessed otherwise.
+    /// Ends the kernel at an instruction that breaks an assumption, for the checked instructions in the range
+    /// `from..to`. For arithmetic these are overflows, inexact quotients, excessive shifts, division by zero,
+    /// unreachable code and wrong `llvm.assume`; for fast-math flags, NaN or infinite values despite the flags; for
+    /// types and `noalias`, accesses to memory that the thread has accessed in another way.
     Trap { assumption: Assumption, from: u64, to: u64 },
-    /// Takes away what passes may assume of the kernel.
+    /// Removes an assumption about the kernel.
     Forget(Assumption),
 }
 
-/// What the IR lets passes assume of a kernel, because its language promises it.
+/// An assumption that the IR lets passes make about a kernel, because its language promises it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Assumption {
     /// Objects of different types do not overlap (TBAA).
     Types,
-    /// Pointers that are declared so lead to different objects (`noalias`).
+    /// Pointers declared as `noalias` lead to different objects.
     NoAlias,
-    /// Signed integers do not overflow, quotients are exact, addresses stay inside of their object (`nsw`, `nuw`,
-    /// `exact`, `inbounds`), shifts go less far than a number is wide, and what `llvm.assume` says holds.
+    /// Signed integers do not overflow, quotients are exact, addresses stay inside their objects (`nsw`, `nuw`,
+    /// `exact`, `inbounds`), shifts are smaller than the number's width, and the conditions of `llvm.assume` hold.
     Arithmetic,
-    /// The liberties of fast-math flags.
+    /// The freedoms of fast-math flags.
     FastMath,
 }
 
-/// What there is in a module.
+/// The contents of a module.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inventory {
     pub instructions: u64,
     /// Parts by kind, as in [`ModulePart::ALL`].
     pub parts: [u64; 6],
-    /// Instructions that [`Revision::Trap`] knows, in words.
+    /// Instructions that [`Revision::Trap`] can check, in words.
     pub checked: Vec<String>,
 }

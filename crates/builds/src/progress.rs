@@ -1,12 +1,12 @@
 //! A build's progress, in memory that outlives the building process.
 //!
-//! A compiler that crashes, hangs or is killed for its memory cannot say any more what it was doing.
+//! A compiler that crashes, hangs or is killed for its memory use can no longer report its progress.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-/// What a build is at.
+/// The current stage of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
     Start,
@@ -64,19 +64,19 @@ impl std::fmt::Display for Invocation {
 }
 
 const SIZE: usize = 1024;
-/// Stage, number of the pass (eight bytes), length of the text and of the pass's name in it (two bytes each), text; all
-/// little endian.
+/// Stage, number of the pass (eight bytes), lengths of the text and of the pass's name in it (two bytes each), text;
+/// all little endian.
 const HEAD: usize = 13;
 
-/// What a build was at.
+/// The position of a build.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BuildPosition {
     pub stage: Stage,
-    /// The pass that was told of last in this stage; its number is 0 where it cannot be left out.
+    /// The last pass of this stage that was noted; its number is 0 if the pass is mandatory.
     pub pass: Option<Invocation>,
 }
 
-/// A page that this process and those forked from it share.
+/// A page shared by this process and its forked children.
 ///
 /// Invariant: `page` points at `SIZE` bytes, mapped for as long as this lives.
 pub struct BuildProgress {
@@ -85,7 +85,7 @@ pub struct BuildProgress {
 
 impl BuildProgress {
     /// # Errors
-    /// The system has no memory.
+    /// The system is out of memory.
     pub fn new() -> std::io::Result<Self> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping, wherever there is room.
@@ -106,7 +106,7 @@ impl BuildProgress {
             .store(Stage::ALL.iter().position(|other| *other == stage).unwrap_or(0) as u8, Ordering::Relaxed);
     }
 
-    /// The pass that is about to run. `number` is 0 where it cannot be left out.
+    /// Notes the pass that is about to run. `number` is 0 if the pass is mandatory.
     pub fn pass(&self, number: u64, pass: &str, unit: &str) {
         self.write(number, pass, unit);
     }
@@ -123,7 +123,7 @@ impl BuildProgress {
         }
     }
 
-    /// What was noted last; `None` before the first stage and after the last.
+    /// The last noted position; `None` before the first stage and after the last.
     pub fn last(&self) -> Option<BuildPosition> {
         let bytes = self.bytes().each_ref().map(|byte| byte.load(Ordering::Relaxed));
         let stage = *Stage::ALL.get(usize::from(bytes[0]))?;

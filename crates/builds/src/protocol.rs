@@ -1,9 +1,9 @@
-//! The protocol between `mneme-build-NN` and whoever has started it.
+//! The protocol between `mneme-build-NN` and the process that started it.
 //!
-//! It runs over the socket that is the standard input of `mneme-build-NN`. Messages are those of
-//! [`frame`](mneme_sandbox::frame). `mneme-build-NN` begins with a [`BuilderGreeting`]. It receives one [`Opening`]:
-//! either a question, which it answers and ends, or a plan. On a plan follow any number of [`BuildOrder`]s, each with a
-//! [`BuildReply`], in whatever order builds end; it ends with the stream.
+//! Messages are [`frame`](mneme_sandbox::frame)s over a socket, which is the standard input of `mneme-build-NN`. The
+//! builder sends a [`BuilderGreeting`] and receives one [`Opening`]: either a question, which it answers before it
+//! exits, or a plan. Any number of [`BuildOrder`]s follow a plan. The builder sends a [`BuildReply`] for each, in the
+//! order in which builds end, and exits at the end of the stream.
 
 use std::time::Duration;
 
@@ -19,19 +19,19 @@ use crate::replacement::{CodeError, Replacement};
 use crate::spec::BuildSpec;
 use crate::target::Target;
 
-/// What `mneme-build-NN` says of itself, or why there is none, which whoever starts it says in its place.
+/// The builder's description of itself, or the error of a failed start, which the starting process fills in.
 pub type Greeted = Result<BuilderGreeting, Refusal>;
 
-/// The reason, in LLVM's words or Mneme's, why there is no answer.
+/// The reason for a missing answer, in LLVM's or Mneme's words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Error)]
 #[error("{0}")]
 pub struct Refusal(pub String);
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BuilderGreeting {
-    /// Mneme's version: those of other versions are not understood.
+    /// Mneme's version; other versions are incompatible.
     pub version: String,
-    /// The source of that version, [`SOURCE`]; a builder that does not say so is of an older one.
+    /// The source of that version, [`SOURCE`]; missing in greetings of older builders.
     #[serde(default)]
     pub source: String,
     /// The version of LLVM, e.g. "19.1.7".
@@ -39,35 +39,35 @@ pub struct BuilderGreeting {
 }
 
 impl BuilderGreeting {
-    /// That of a builder with this LLVM.
+    /// The greeting of a builder with this LLVM.
     pub fn of(llvm: String) -> Self {
         Self { version: env!("CARGO_PKG_VERSION").into(), source: SOURCE.into(), llvm }
     }
 }
 
-/// A hash of the source of the packages that define what is sent: 16 hexadecimal digits.
+/// A hash of the source of the packages that define the messages: 16 hexadecimal digits.
 pub const SOURCE: &str = env!("MNEME_SOURCE");
 
-/// What it is for.
+/// The purpose of the process.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Opening {
-    /// Builds; the blob is the code that they start from.
+    /// Builds; the blob is their input code.
     Plan(Box<BuildPlan>, CodeParts),
-    /// One question; the blob is modules of IR where it has some.
+    /// One question; the blob is modules of IR, if any.
     Question(Question),
 }
 
-/// How a blob is cut into the code that builds start from.
+/// The parts of a blob with the input code of builds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodeParts {
     /// Bytes of the modules of recorded bitcode, the kernel's own unit first.
     pub modules: Vec<usize>,
-    /// What the rest is, which takes the modules' place.
+    /// The kind of the remaining bytes, which replace the modules.
     pub replacement: Option<CodeKind>,
 }
 
 impl CodeParts {
-    /// The blob and how it is cut.
+    /// Joins the code into a blob, and describes its parts.
     pub fn join(modules: &[Vec<u8>], replacement: Option<&Replacement>) -> (Self, Vec<u8>) {
         let rest = replacement.map_or(&[][..], Replacement::bytes);
         let blob = modules.iter().map(Vec::as_slice).chain([rest]).collect::<Vec<_>>().concat();
@@ -75,10 +75,10 @@ impl CodeParts {
         (Self { modules, replacement: replacement.map(Replacement::kind) }, blob)
     }
 
-    /// The modules, and the code in their place.
+    /// Returns the modules, and the code that replaces them.
     ///
     /// # Errors
-    /// The blob is not what the parts say.
+    /// The blob does not match the parts.
     pub fn cut(&self, blob: &[u8]) -> Result<(Vec<Vec<u8>>, Option<Replacement>), CodeError> {
         let mut rest = blob;
         let mut modules = Vec::with_capacity(self.modules.len());
@@ -92,41 +92,41 @@ impl CodeParts {
     }
 }
 
-/// A query that only LLVM or the assembler can answer, in a process of its own.
+/// A query that only LLVM or the assembler can answer, in a separate process.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Question {
     /// The interface of a kernel; answered by `Result<KernelInterface, Refusal>`.
     Interface { kernel: String, parts: CodeParts },
-    /// One module of several; answered by `Result<(), Refusal>`, and the bitcode is the blob.
+    /// Links several modules into one; answered by `Result<(), Refusal>`, with the bitcode as the blob.
     Link { parts: CodeParts },
-    /// The table of a module for the section `.mneme.ir`, as the compiler's command line describes it; answered by
+    /// Makes the table of a module for the section `.mneme.ir`, according to the compiler's command line; answered by
     /// `Result<Table, Refusal>`.
     Describe { origin: UnitOrigin },
-    /// A module with its kernels and variables under those of `names` that demangle to the same; answered by
-    /// `Result<Vec<String>, Refusal>`, the kernels that have none, demangled, and the bitcode is the blob.
+    /// Renames a module's kernels and variables to those of `names` that demangle to the same text; answered by
+    /// `Result<Vec<String>, Refusal>` with the demangled kernels that have no match, and with the bitcode as the blob.
     Rename { names: Vec<String> },
-    /// All kernels of a program as one object for the CPU device; answered by `Result<(), Refusal>`, and the object is
-    /// the blob.
+    /// Compiles all kernels of a program to one object for the CPU device; answered by `Result<(), Refusal>`, with the
+    /// object as the blob.
     CpuObject { parts: CodeParts, arch: String, compiled: Option<CompileOptions>, passes: Option<String> },
-    /// Whether pipelines can be read, and what a kernel's IR does, before anything is built; without modules, pipelines
-    /// alone. Answered by `Result<Examination, Refusal>`.
+    /// Checks pipelines and examines a kernel's IR before any build; without modules, checks pipelines only. Answered
+    /// by `Result<Examination, Refusal>`.
     Examine { kernel: String, parts: CodeParts, target: Target, passes: Vec<String> },
-    /// What makes machine code for a target: name, version, and in which mode; answered by `String`.
+    /// The name, version and mode of the tool that makes machine code for a target; answered by `String`.
     Maker { target: Target },
 }
 
-/// The facts that a kernel's recorded IR states of it: recordings of the existing Mneme hold the IR only.
+/// The facts about a kernel that its recorded IR contains: recordings of the existing Mneme hold the IR only.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelInterface {
     pub arguments: Vec<IrArgument>,
-    /// Variables in constant memory, as the IR and as the loaded code names them.
+    /// Variables in constant memory, by their names in the IR and in the loaded code.
     pub constants: Vec<String>,
     pub triple: String,
-    /// "sm_90", or "" where the IR does not say.
+    /// "sm_90", or "" if the IR does not name it.
     pub arch: String,
 }
 
-/// What the compiler command line says of a unit.
+/// The facts about a unit on the compiler's command line.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct UnitOrigin {
     pub arch: String,
@@ -135,11 +135,11 @@ pub struct UnitOrigin {
     pub source: String,
     pub rdc: bool,
     pub compiled: Option<CompileOptions>,
-    /// Sums of the images that it became.
+    /// Sums of the unit's images.
     pub images: Vec<u64>,
 }
 
-/// A build that is asked for.
+/// A request for a build.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BuildOrder {
     pub number: u64,
@@ -148,13 +148,13 @@ pub struct BuildOrder {
     pub limit: Duration,
 }
 
-/// The answer; the code object is the blob.
+/// The reply to an order; the code object is the blob.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct BuildReply {
     pub number: u64,
-    /// `None` for an order that is to come again: it relied on another, which came to nothing.
+    /// `None` if the order must be sent again: it relied on another build, which failed.
     pub outcome: Option<Result<Built, NotBuilt>>,
-    /// An assembler ran for it; else its code is that of an earlier build.
+    /// An assembler ran for this build; otherwise its code is that of an earlier build.
     pub assembled: bool,
 }
 

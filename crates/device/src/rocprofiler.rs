@@ -1,12 +1,12 @@
-//! Kernel times from rocprofiler-sdk, AMD's profiling library, where it is installed.
+//! Kernel times from rocprofiler-sdk, AMD's profiling library, if it is installed.
 //!
-//! The library notes for each kernel when it has started and ended on the device; events are commands around it, whose
-//! own time is measured too. A launch is told from all else that runs on the device (copies are kernels, too) by a
-//! number that is pushed for this thread while it is launched, and that comes back in the record of the kernel.
+//! The library notes the start and end of each kernel on the device. Events are commands around the kernel, so they
+//! also measure their own time. To tell a launch from other work on the device (copies are kernels, too), the launching
+//! thread pushes a number during the launch, and the kernel's record returns it.
 //!
-//! A record is written after the device has said that the kernel is done, by a thread of the library's, which nobody
-//! waits for: at the end of a series the buffer is flushed until each launch has its record, or for so long. A launch
-//! with none or with two (a cooperative launch may be of two kernels) leaves the whole series to its events.
+//! A thread of the library writes the record after the device has reported the kernel as done. At the end of a series
+//! the buffer is flushed until each launch has its record, or until a time limit. If a launch has no record or two (a
+//! cooperative launch may have two kernels), the whole series uses its events.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -22,20 +22,20 @@ use crate::library;
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 use mneme_abi::hip::rocprofiler::*;
 
-/// Names the library to load, where the linker does not find it.
+/// Names the library to load, if the linker does not find it.
 pub const LIBRARY_VARIABLE: &str = "MNEME_ROCPROFILER_LIBRARY";
-/// What `libamdhip64.so.7` and `….6` come with.
+/// The libraries that come with `libamdhip64.so.7` and `….6`.
 const OF_HIP: [(&str, &str); 2] = [(".so.7", "librocprofiler-sdk.so.1"), (".so.6", "librocprofiler-sdk.so.0")];
 
-/// The first version that has all that is called; the last major version whose records are known.
+/// The first version with all called functions, and the last major version with known records.
 const OLDEST: (u32, u32) = (0, 4);
 const LAST_MAJOR: u32 = 1;
 
-/// Room for some thousands of records, and how full it may become before the library empties it by itself.
+/// Room for several thousand records, and the fill level at which the library empties the buffer by itself.
 const BUFFER: usize = 1 << 20;
 const WATERMARK: usize = BUFFER / 8 * 7;
 
-/// How long a record may come after its kernel's end, and what is waited between two looks.
+/// The time limit for a record after its kernel's end, and the pause between two checks.
 const LATEST: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -77,7 +77,7 @@ functions! {
 }
 
 impl Functions {
-    /// What a call returned.
+    /// Turns a returned status into a result.
     fn check(&self, function: &'static str, status: Status) -> Result<(), ProfilerError> {
         if status == Status::SUCCESS {
             return Ok(());
@@ -90,7 +90,7 @@ impl Functions {
         Err(ProfilerError::Call { function, code: status.0, text: Some(text.into_owned()) })
     }
 
-    /// The version, where it is one whose records are known.
+    /// Checks that the version's records are known.
     fn check_version(&self) -> Result<(), ProfilerError> {
         let (mut major, mut minor, mut patch): (c_uint, c_uint, c_uint) = (0, 0, 0);
         // SAFETY: the places are valid for the answers.
@@ -107,37 +107,37 @@ impl Functions {
     }
 }
 
-/// What is made of the library's while it configures this tool.
+/// The library's objects that this tool creates during configuration.
 #[derive(Clone, Copy)]
 struct Session {
     context: ContextId,
     buffer: BufferId,
 }
 
-/// What the callbacks share with the rest. There is one such library in a process.
+/// State shared with the callbacks. A process has one such library.
 struct Shared {
     functions: Option<Functions>,
-    /// What became of configuring; `None` before that.
+    /// The result of configuring; `None` before that.
     session: Option<Result<Session, ProfilerError>>,
-    /// Launches from this number on are of the series at hand; 0 stands for none.
+    /// The number of the current series' first launch; 0 for no series.
     first: u64,
     kernels: Vec<Kernel>,
-    /// Records that found no room, since the start of the process.
+    /// Records dropped for lack of space, since the start of the process.
     dropped: u64,
-    /// Why records cannot be read.
+    /// The reason for unreadable records.
     unreadable: Option<ProfilerError>,
 }
 
 static SHARED: Mutex<Shared> =
     Mutex::new(Shared { functions: None, session: None, first: 0, kernels: Vec::new(), dropped: 0, unreadable: None });
-/// Records have come.
+/// Signals new records.
 static ARRIVED: Condvar = Condvar::new();
 
 fn shared() -> MutexGuard<'static, Shared> {
     SHARED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What a record says.
+/// The contents of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Kernel {
     launch: u64,
@@ -146,36 +146,36 @@ struct Kernel {
     end: u64,
 }
 
-/// rocprofiler-sdk at work.
+/// A configured rocprofiler-sdk.
 pub struct Rocprofiler {
     functions: Functions,
     session: Session,
-    /// As the library names the thread that launches.
+    /// The library's name for the launching thread.
     thread: u64,
     /// Number of the last launch of a series.
     last: Cell<u64>,
-    /// Numbers of the launches of the series at hand that have ended.
+    /// Numbers of the current series' launches that have ended.
     series: RefCell<Option<Vec<u64>>>,
-    /// Why no series is timed any more.
+    /// The reason for timing no further series.
     lost: RefCell<Option<ProfilerError>>,
 }
 
-/// A launch under way, until this is dropped.
+/// A launch in progress, until this is dropped.
 pub struct Tagged<'a> {
     profiler: &'a Rocprofiler,
     number: u64,
 }
 
 impl Rocprofiler {
-    /// Loads the library that belongs to this one of HIP's, and lets it note kernels of this process from then on;
-    /// before anything is called of HIP.
+    /// Loads the library that belongs to this HIP library, and lets it note the kernels of this process. Call this
+    /// before any function of HIP.
     ///
     /// # Errors
-    /// Why kernels are not timed by it.
+    /// The library cannot time kernels; the error tells the reason.
     pub fn start(hip: &Path) -> Result<Self, ProfilerError> {
         let library = load(hip)?;
         let functions = Functions::of(&library);
-        // The library has threads, and HIP calls it by then: it stays.
+        // The library has threads, and HIP calls it from now on, so it must stay loaded.
         std::mem::forget(library);
         let refused = |why| ProfilerError::Rocprofiler(Box::new(why));
         Self::configure(functions.map_err(refused)?).map_err(refused)
@@ -220,7 +220,7 @@ impl Rocprofiler {
         }
     }
 
-    /// Numbers what is launched until the answer is dropped; `None` outside of a series.
+    /// Numbers launches until the result is dropped; `None` outside a series.
     pub fn tag(&self) -> Option<Tagged<'_>> {
         self.series.borrow().as_ref()?;
         let number = self.last.get() + 1;
@@ -236,10 +236,10 @@ impl Rocprofiler {
         }
     }
 
-    /// Ends the series: the time of each of its launches that has ended, ns, in their order.
+    /// Ends the series and returns the time of each of its finished launches, ns, in order.
     ///
     /// # Errors
-    /// Why they are not known.
+    /// The times are unknown; the error tells the reason.
     pub fn end_series(&self) -> Result<Vec<u64>, ProfilerError> {
         let launches = self.series.take();
         if let Some(why) = self.lost.borrow().as_ref() {
@@ -249,7 +249,7 @@ impl Rocprofiler {
         let launches = launches.unwrap_or_default();
         self.wait_for(launches.len());
         self.stop(true);
-        // What was noted twice comes with the last.
+        // A duplicate record comes with the last flush.
         let flushed = self.flush();
         let (kernels, dropped, unreadable) = {
             let mut shared = shared();
@@ -261,20 +261,20 @@ impl Rocprofiler {
             Err(why) => Err(why),
         };
         if times.is_err() && kernels.is_empty() && !launches.is_empty() {
-            // Nothing will come of later series either, and each would wait for it.
+            // Later series would not get records either, and each would wait for them.
             *self.lost.borrow_mut() = times.as_ref().err().cloned();
         }
         times
     }
 
-    /// Leaves a series that did not come to its end.
+    /// Abandons a series that did not reach its end.
     fn abandon_series(&self) {
         if self.series.take().is_some() {
             self.stop(true);
         }
     }
 
-    /// Waits until so many kernels have been told of, if they ever are.
+    /// Waits for records of `count` kernels, up to the time limit.
     fn wait_for(&self, count: usize) {
         let end = Instant::now() + LATEST;
         while self.flush().is_ok() {
@@ -283,7 +283,7 @@ impl Rocprofiler {
             if done(&shared) || Instant::now() >= end {
                 return;
             }
-            // What comes is put into the buffer, which has to be flushed again.
+            // New records go to the buffer, which must be flushed again.
             drop(ARRIVED.wait_timeout_while(shared, PAUSE, |shared| !done(shared)));
         }
     }
@@ -296,7 +296,7 @@ impl Rocprofiler {
 
     fn stop(&self, started: bool) {
         if started {
-            // A context that cannot be stopped goes on noting what nobody asks for.
+            // If the context cannot be stopped, it only notes kernels that are ignored.
             // SAFETY: no pointers.
             let _ = unsafe { (self.functions.stop_context)(self.session.context) };
         }
@@ -304,7 +304,7 @@ impl Rocprofiler {
 }
 
 impl Tagged<'_> {
-    /// The launch has ended well.
+    /// Notes that the launch has ended successfully.
     pub fn ended(self) {
         if let Some(series) = self.profiler.series.borrow_mut().as_mut() {
             series.push(self.number);
@@ -334,7 +334,7 @@ impl Drop for Rocprofiler {
     }
 }
 
-/// The library that is named by the variable, or the one that comes with this one of HIP's.
+/// Loads the library that the variable names, or the one that comes with this HIP library.
 fn load(hip: &Path) -> Result<Library, ProfilerError> {
     let name = match library::named(LIBRARY_VARIABLE) {
         Some(named) => {
@@ -343,7 +343,8 @@ fn load(hip: &Path) -> Result<Library, ProfilerError> {
         }
         None => name_for(hip).ok_or_else(|| ProfilerError::UnknownHip(hip.into()))?.into(),
     };
-    // HIP tells the profiling library that it finds among all symbols of the process, and would load another one.
+    // HIP notifies the profiling library that it finds among the process's global symbols; otherwise it would load
+    // another one.
     // SAFETY: the constructors of the vendor's library are made to run when a process loads it.
     unsafe { Library::open(Some(&name), RTLD_NOW | RTLD_GLOBAL) }.map_err(|error| {
         let why = std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string);
@@ -351,13 +352,13 @@ fn load(hip: &Path) -> Result<Library, ProfilerError> {
     })
 }
 
-/// HIP and the profiling library know each other's tables, so that they have to be of the same release.
+/// HIP and the profiling library share tables, so they must be of the same release.
 fn name_for(hip: &Path) -> Option<&'static str> {
     let file = hip.file_name()?.to_string_lossy();
     OF_HIP.iter().find(|(version, _)| file.contains(version)).map(|(_, name)| *name)
 }
 
-/// The time of each launch, by its one kernel.
+/// The time of each launch, from its one kernel.
 fn times(launches: &[u64], kernels: &[Kernel], dropped: u64) -> Result<Vec<u64>, ProfilerError> {
     let of = |launch: &u64| kernels.iter().filter(|kernel| kernel.launch == *launch).collect::<Vec<_>>();
     let found: Vec<Vec<&Kernel>> = launches.iter().map(of).collect();
@@ -373,7 +374,7 @@ fn times(launches: &[u64], kernels: &[Kernel], dropped: u64) -> Result<Vec<u64>,
     kernels.iter().map(|kernel| time(kernel).ok_or(ProfilerError::NoTimes)).collect()
 }
 
-/// The library asks what this tool is to do.
+/// Called by the library to configure this tool.
 unsafe extern "C" fn configure(_: c_uint, _: *const c_char, _: c_uint, _: *mut c_void) -> *const ToolConfiguration {
     static CONFIGURATION: ToolConfiguration = ToolConfiguration {
         size: size_of::<ToolConfiguration>(),
@@ -384,9 +385,9 @@ unsafe extern "C" fn configure(_: c_uint, _: *const c_char, _: c_uint, _: *mut c
     &CONFIGURATION
 }
 
-/// The library lets this tool make its context.
+/// Called by the library to let this tool create its context.
 unsafe extern "C" fn initialize(_: *mut c_void, _: *mut c_void) -> c_int {
-    // Nothing unwinds into the library.
+    // A panic must not unwind into the library.
     let made = catch_unwind(|| {
         let functions = shared().functions;
         let session = functions.ok_or(ProfilerError::NotConfigured).and_then(make_session);
@@ -397,7 +398,7 @@ unsafe extern "C" fn initialize(_: *mut c_void, _: *mut c_void) -> c_int {
     if made.unwrap_or(false) { 0 } else { -1 }
 }
 
-/// A context that notes kernels in a buffer.
+/// Creates a context that notes kernels in a buffer.
 fn make_session(functions: Functions) -> Result<Session, ProfilerError> {
     let (mut context, mut buffer) = (ContextId::default(), BufferId::default());
     // SAFETY: the places are valid for the answers, and 0 as the library wants them; the callback stays where it is.
@@ -423,7 +424,7 @@ fn make_session(functions: Functions) -> Result<Session, ProfilerError> {
     Ok(Session { context, buffer })
 }
 
-/// The library gives records.
+/// Called by the library with records.
 unsafe extern "C" fn take(
     _: ContextId,
     _: BufferId,
@@ -432,7 +433,7 @@ unsafe extern "C" fn take(
     _: *mut c_void,
     dropped: u64,
 ) {
-    // Nothing unwinds into the library.
+    // A panic must not unwind into the library.
     let _ = catch_unwind(AssertUnwindSafe(|| {
         let mut shared = shared();
         shared.dropped = dropped;
@@ -455,10 +456,10 @@ unsafe extern "C" fn take(
     }));
 }
 
-/// Reads a record of a kernel, which may be longer than the one that is known.
+/// Reads a kernel's record, which may be longer than the known one.
 ///
 /// # Safety
-/// The record is as long as it says, at least a number.
+/// The record is as long as its size field states, at least 8 bytes.
 unsafe fn read(record: *const u8) -> Result<Kernel, ProfilerError> {
     const KNOWN: usize = size_of::<DispatchRecord>();
     const RESERVED: usize = std::mem::offset_of!(DispatchInfo, reserved);
@@ -469,7 +470,7 @@ unsafe fn read(record: *const u8) -> Result<Kernel, ProfilerError> {
     }
     // SAFETY: it is as long, and all values are valid.
     let record = unsafe { record.cast::<DispatchRecord>().read_unaligned() };
-    // What lies in the middle says its size, too, which finds fields that were put before it.
+    // The inner structure also states its size, which reveals fields inserted before it.
     let inner = record.dispatch.size;
     if record.kind != KERNEL_DISPATCH
         || record.operation != DISPATCH_COMPLETE
@@ -515,7 +516,7 @@ mod tests {
         Kernel { launch, agent: 5, start: 1000, end: 1000 + launch }
     }
 
-    /// The record's bytes at an odd address, with others behind it.
+    /// Copies the record's bytes to an odd address, with others behind it.
     fn read_at_odd_address(record: &DispatchRecord, behind: usize) -> Result<Kernel, ProfilerError> {
         let mut bytes = vec![0xee_u8; 1 + size_of::<DispatchRecord>() + behind];
         // SAFETY: the bytes are as many; the record is plain data.
@@ -536,7 +537,8 @@ mod tests {
 
     #[test]
     fn a_field_in_the_middle_is_found() {
-        // A correlation of three numbers moves the rest by eight bytes: the end lies where the inner size was.
+        // A correlation of three numbers moves the rest by eight bytes: the end is then at the old place of the inner
+        // size.
         let mut moved = DispatchRecord { size: 192, ..record(9) };
         moved.dispatch.size = moved.end;
         assert_eq!(read_at_odd_address(&moved, 8), Err(ProfilerError::RecordLayout(192)));

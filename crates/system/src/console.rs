@@ -1,8 +1,8 @@
-//! Writing to standard output and error, without a panic and without what would steer a terminal.
+//! Writes to standard output and error, without panics and without control characters.
 //!
-//! The streams may be full or have no reader any more, when `println!` and `eprintln!` would panic. Names, tags, paths
-//! and messages of a recording may hold anything; [`plain`] is applied to all that is written here, and to what other
-//! libraries write for us ([`PlainStderr`]).
+//! `println!` and `eprintln!` panic if the stream is full or its reader is gone. Names, tags, paths and messages of a
+//! recording may contain anything, so all text written here passes through [`plain`], and so does text that other
+//! libraries write ([`PlainStderr`]).
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -12,8 +12,8 @@ use std::path::Path;
 
 use nix::unistd::AccessFlags;
 
-/// Text without characters that steer a terminal or turn the direction of writing: each is written as an escape, such
-/// as `\u001b`, which is the same character where the text is JSON. Lines and tabs stay.
+/// Escapes characters that control a terminal or change the direction of text, for example as `\u001b`, which JSON
+/// reads as the same character. Line ends and tabs stay.
 pub fn plain(text: &str) -> Cow<'_, str> {
     if !text.chars().any(steers) {
         return Cow::Borrowed(text);
@@ -28,23 +28,23 @@ pub fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
-/// Control characters but for the ends of lines and tabs, separators of lines and paragraphs, and characters that turn
-/// the direction of writing. All have four hexadecimal digits.
+/// Control characters except line ends and tabs, separators of lines and paragraphs, and characters that change the
+/// direction of text. All have four hexadecimal digits.
 fn steers(character: char) -> bool {
     let is_control = character.is_control() && !matches!(character, '\n' | '\t');
     is_control
         || matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// The bytes of a program as [`plain`] text, however they are cut into pieces.
+/// Converts a program's bytes to [`plain`] text, however they are split.
 #[derive(Debug, Default)]
 pub struct PlainBytes {
-    /// The beginning of a character whose end is to come.
+    /// The beginning of an incomplete character.
     rest: Vec<u8>,
 }
 
 impl PlainBytes {
-    /// The text of more bytes; what is no UTF-8 becomes replacement characters.
+    /// The text of the next bytes; replacement characters stand for invalid UTF-8.
     pub fn next(&mut self, bytes: &[u8]) -> String {
         self.rest.extend_from_slice(bytes);
         let left = self.rest.split_off(incomplete_end(&self.rest));
@@ -54,7 +54,7 @@ impl PlainBytes {
     }
 }
 
-/// Where a character begins that is cut off at the end, else the end.
+/// The start of an incomplete character at the end; otherwise the end.
 fn incomplete_end(bytes: &[u8]) -> usize {
     let from = bytes.len().saturating_sub(3);
     (from..bytes.len())
@@ -65,7 +65,7 @@ fn incomplete_end(bytes: &[u8]) -> usize {
         .unwrap_or(bytes.len())
 }
 
-/// Standard error for libraries that write lines of their own.
+/// Standard error for libraries that write whole lines.
 #[derive(Debug, Default)]
 pub struct PlainStderr;
 
@@ -80,7 +80,7 @@ impl Write for PlainStderr {
     }
 }
 
-/// Writes text. A reader that went away has seen enough, which is no error.
+/// Writes text. A reader that has gone away is not an error.
 pub fn write(text: &str) -> io::Result<()> {
     let mut output = io::stdout().lock();
     match output.write_all(plain(text).as_bytes()).and_then(|()| output.flush()) {
@@ -89,13 +89,13 @@ pub fn write(text: &str) -> io::Result<()> {
     }
 }
 
-/// Whether nothing more can be written there: the disk, a quota, or the limit of the process.
+/// Whether the error is a full disk, an exceeded quota, or the process's limit.
 pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
 }
 
-/// Fails where a file cannot be written: better known before the work whose result it is to have. What it has is left
-/// alone.
+/// Fails if a file cannot be written, so that you know before the work whose result it will hold. The file's contents
+/// do not change.
 pub fn check_place(path: &Path) -> io::Result<()> {
     let access = |path: &Path, rights| nix::unistd::access(path, rights).map_err(io::Error::from);
     if path.is_dir() {
@@ -108,29 +108,29 @@ pub fn check_place(path: &Path) -> io::Result<()> {
     access(folder, AccessFlags::W_OK | AccessFlags::X_OK)
 }
 
-/// A line on standard error, for people. That nobody can read it any more is no reason to end.
+/// Writes a line for people to standard error, and ignores a missing reader.
 pub fn remark(line: fmt::Arguments<'_>) {
-    // One write, so that lines of several processes do not mix.
+    // A single write keeps the lines of several processes apart.
     let _ = io::stderr().write_all(plain(&format!("{line}\n")).as_bytes());
 }
 
-/// A line on standard error with colours of ours; what is not ours in it has been made [`plain`].
+/// Writes a line with colours to standard error. Other text in it must already be [`plain`].
 pub fn painted(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Puts a line in the place of the one that the cursor of a terminal is in.
+/// Replaces the line that the terminal's cursor is in.
 pub fn status_line(line: &str) {
     let _ = write!(io::stderr(), "\r\x1b[K{}", plain(line));
 }
 
-/// [`remark`](crate::console::remark) as `eprintln!` is written.
+/// [`remark`](crate::console::remark) with the syntax of `eprintln!`.
 #[macro_export]
 macro_rules! remark {
     ($($text:tt)*) => { $crate::console::remark(format_args!($($text)*)) };
 }
 
-/// Lines of a program whose work goes on where they cannot be written, and that says so at its end.
+/// Output lines of a program that continues its work after a failed write and reports the failure at its end.
 #[derive(Debug, Default)]
 pub struct OutputLines(RefCell<Option<io::Error>>);
 
@@ -155,7 +155,7 @@ mod tests {
     fn nothing_steers_a_terminal() {
         assert!(matches!(plain("k<float>(a)\n\té✓"), Cow::Borrowed(_)));
         assert_eq!(plain("a\x1b[31m\r\u{9b}\u{7f}\u{202e}b"), "a\\u001b[31m\\u000d\\u009b\\u007f\\u202eb");
-        // In JSON it is the same text.
+        // JSON reads the escape as the same text.
         let name = "\u{9b}31m\u{2066}\u{7f}";
         let json = serde_json::to_string(name).unwrap();
         assert_ne!(plain(&json), json);
