@@ -1,4 +1,4 @@
-//! Two versions of LLVM against each other: each compiles what the passes of the other have made.
+//! Crosses two versions of LLVM: each compiles the IR that the other's passes produce.
 
 use std::rc::Rc;
 
@@ -14,9 +14,9 @@ use super::search::Judgement;
 use crate::cli::FailureKind;
 use crate::error::Fatal;
 
-/// Has the failing version generate code of what the passes of the `good` one have made, and the good one of what the
-/// passes of the failing one have made up to the culprit, and up to the pass before it; what comes of it is evidence.
-/// `failing` is the experiment of the failing version, as often as it runs.
+/// Lets the failing version generate code from the `good` version's optimised IR. Then lets the good version generate
+/// code from the failing version's IR, both up to the culprit and up to the pass before it. Adds the results to the
+/// evidence. `failing` is the experiment of the failing version, and sets the number of runs.
 pub fn cross(
     runner: &mut ExperimentRunner<'_>,
     criterion: &Criterion,

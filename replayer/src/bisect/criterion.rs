@@ -1,4 +1,4 @@
-//! The criterion by which a replay is good or bad.
+//! The criterion that separates good replays from bad ones.
 
 use mneme_model::result::{ReplayResult, ReplayStatus};
 
@@ -6,16 +6,16 @@ use super::experiments::ExperimentOutcome;
 use super::search::Judgement;
 use crate::cli::FailureKind;
 
-/// What is looked for, and the figure that it is measured by.
+/// The failure that the bisection searches for, and the limit of the measured figure.
 #[derive(Clone, Copy, Debug)]
 pub struct Criterion {
     pub failing: FailureKind,
-    /// The largest figure that is good.
+    /// The largest good figure.
     pub bound: f64,
 }
 
 impl Criterion {
-    /// Whether a build ends without code.
+    /// The criterion for builds that end without code.
     pub fn crash() -> Self {
         Self { failing: FailureKind::Crash, bound: f64::INFINITY }
     }
@@ -30,7 +30,7 @@ impl Criterion {
                 _ => Judgement::Bad,
             },
             FailureKind::Wrong => match status {
-                // What a faulty pass breaks differs, whatever it shows that the others' memory does not.
+                // A faulty pass makes memory differ, so matching memory is good even if the match proves little.
                 ReplayStatus::Verified | ReplayStatus::Unproven => Judgement::Good,
                 ReplayStatus::FailedVerification | ReplayStatus::RuntimeError => Judgement::Bad,
                 ReplayStatus::Timeout if built => Judgement::Bad,
@@ -49,8 +49,8 @@ impl Criterion {
         }
     }
 
-    /// What is measured, where something is: the least time in ns, which other work on the machine disturbs least, or
-    /// registers.
+    /// The measured figure, if the criterion has one: registers, or the shortest time in ns, which other work on the
+    /// machine disturbs least.
     pub fn figure(&self, result: &ReplayResult) -> Option<f64> {
         match self.failing {
             FailureKind::Slow => result.measured().iter().min().map(|time| *time as f64),
@@ -59,7 +59,7 @@ impl Criterion {
         }
     }
 
-    /// Whether something is measured at all.
+    /// Whether the criterion measures a figure.
     pub fn measures(&self) -> bool {
         matches!(self.failing, FailureKind::Slow | FailureKind::Regs)
     }

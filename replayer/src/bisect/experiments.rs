@@ -1,4 +1,4 @@
-//! The replays of a bisection, which answer one question each, many at a time.
+//! The replays of a bisection. Each one answers one question, and many run at a time.
 
 use std::collections::HashMap;
 use std::io::IsTerminal;
@@ -19,24 +19,24 @@ use crate::job::{Job, JobSchedule};
 use crate::supervise::engine::Engine;
 use crate::supervise::{Client, SupervisorEvent};
 
-/// What to replay.
+/// One replay.
 #[derive(Clone, Debug)]
 pub struct Experiment {
     pub configuration: Configuration,
     pub probe: Probe,
-    /// IR in the kernel's place.
+    /// IR that replaces the kernel's.
     pub replacement: Option<Rc<Replacement>>,
     pub runs: u32,
     pub warmup: u32,
-    /// Tell how the runs differ from each other.
+    /// Report how the runs differ from each other.
     pub survey: bool,
-    /// Hash what the run leaves, in place of comparing it.
+    /// Hash the memory that the run leaves instead of comparing it.
     pub digest: bool,
-    /// Return the IR after the pipeline.
+    /// Return the IR that the pipeline produces.
     pub keep_ir: bool,
-    /// Run it even where an equal one has run.
+    /// Run the code even if equal code has run before.
     pub fresh: bool,
-    /// Instrument the code, and tell what it does.
+    /// Instrument the code and report what it does.
     pub observe: Option<Observe>,
 }
 
@@ -58,7 +58,7 @@ impl Experiment {
     }
 }
 
-/// What became of it.
+/// The result of an [`Experiment`].
 #[derive(Clone, Debug)]
 pub struct ExperimentOutcome {
     pub result: ReplayResult,
@@ -71,7 +71,7 @@ impl ExperimentOutcome {
         self.outcome.as_ref()?.as_ref().as_ref().ok().map(|(built, _)| &built.looked)
     }
 
-    /// Why there is no code.
+    /// Why the build produced no code.
     pub fn not_built(&self) -> Option<&NotBuilt> {
         self.outcome.as_ref()?.as_ref().as_ref().err()
     }
@@ -80,34 +80,34 @@ impl ExperimentOutcome {
         self.outcome.as_ref()?.as_ref().as_ref().ok().map(|(built, _)| built)
     }
 
-    /// Runs of the same code left different memory.
+    /// Whether runs of the same code left different memory.
     pub fn varies(&self) -> bool {
         self.digest == VARIES
     }
 
-    /// The kernel ran and did not come to its end.
+    /// Whether the kernel ran but did not finish.
     pub fn has_failed(&self) -> bool {
         self.built().is_some() && matches!(self.result.status, ReplayStatus::RuntimeError | ReplayStatus::Timeout)
     }
 
-    /// The kernel ran to its end, whatever it left.
+    /// Whether the kernel finished, with any result.
     pub fn has_run(&self) -> bool {
         self.result.executed && !matches!(self.result.status, ReplayStatus::RuntimeError | ReplayStatus::Timeout)
     }
 }
 
-/// Carries out experiments: replays, or what tests have in their place.
+/// Carries out experiments. Tests replace the replays by models.
 pub trait RunExperiments {
-    /// Experiments that are worth trying at a time.
+    /// The number of experiments to run at a time.
     fn width(&self) -> usize;
 
-    /// Whether an assembler takes part in builds.
+    /// Whether builds use an assembler.
     fn assembles(&self) -> bool;
 
-    /// Says on a terminal what is going on.
+    /// Shows the current step on a terminal.
     fn say(&self, what: &str);
 
-    /// Carries out experiments; their observations in the same order.
+    /// Carries out experiments, and returns their outcomes in the same order.
     fn observe(&mut self, experiments: Vec<Experiment>) -> Result<Vec<ExperimentOutcome>, Fatal>;
 
     fn observe_one(&mut self, experiment: Experiment) -> Result<ExperimentOutcome, Fatal> {
@@ -140,7 +140,7 @@ impl<'a> ExperimentRunner<'a> {
         (statistics.built, statistics.submitted)
     }
 
-    /// Clears what [`RunExperiments::say`] has written.
+    /// Clears the line that [`RunExperiments::say`] wrote.
     pub fn hush(&self) {
         self.say("");
     }
@@ -184,7 +184,7 @@ impl RunExperiments for ExperimentRunner<'_> {
         while seen.len() < count {
             if let SupervisorEvent::Finished { id, result, outcome, digest, .. } = self.engine.next(Client::default())?
             {
-                // Of what cannot be tried nothing can be said, least of all that it is bad.
+                // An experiment that could not run says nothing about the code, so it must not count as bad.
                 if result.status == ReplayStatus::InternalError {
                     return Err(Fatal::new(exit::INTERNAL, result.error));
                 }

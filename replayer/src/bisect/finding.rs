@@ -12,28 +12,28 @@ use super::experiments::Experiment;
 use super::rate::FailureRate;
 use crate::cli::FailureKind;
 
-/// Whose fault it is. The exit statuses are in docs/reference/exit-status.md.
+/// The part at fault. The exit statuses are in docs/reference/exit-status.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Nothing fails.
     Good,
-    /// A pass over IR.
+    /// An IR pass.
     IrPass,
     /// LLVM's code generation.
     BackEnd,
     /// nvPTXCompiler or ptxas.
     Assembler,
-    /// Undefined behaviour or a race in the kernel itself.
+    /// Undefined behaviour or a race in the kernel.
     Kernel,
-    /// A field of the configuration that allows what the kernel does not bear.
+    /// A field of the configuration that allows the compiler more than the kernel tolerates.
     Configuration,
-    /// The reference fails too, or nothing could be built.
+    /// The reference fails too, or no build succeeded.
     Unclear,
 }
 
 impl Verdict {
-    /// As `git bisect run` takes it.
+    /// The status that `git bisect run` expects.
     pub fn exit_status(self) -> i32 {
         match self {
             Self::Good => 0,
@@ -59,15 +59,16 @@ impl Verdict {
     }
 }
 
-/// The pass at which good turns into bad.
+/// The first pass that turns good into bad.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Culprit {
     #[serde(flatten)]
     pub pass: Invocation,
-    /// Passes in all that may be left out; `None` where the build ends at this one.
+    /// The number of passes that could be left out. `None` if the build ends at this pass.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub of: Option<u64>,
-    /// The first number that may be it as well, where those between could not be judged.
+    /// The first pass that may be the culprit. Lower than the culprit's number if passes between them could not be
+    /// judged.
     pub from: u64,
 }
 
@@ -85,7 +86,7 @@ impl std::fmt::Display for Culprit {
     }
 }
 
-/// A level of a stage that fails, the levels below it do not.
+/// The lowest level of a stage that fails.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FailingLevel {
     /// The configuration's field: `codegen_opt` or `ptx_opt`.
@@ -94,7 +95,7 @@ pub struct FailingLevel {
     pub bad: u8,
 }
 
-/// Everything that is known at the end.
+/// The result of a bisection.
 #[derive(Clone, Debug, Serialize)]
 pub struct BisectFinding {
     pub verdict: Verdict,
@@ -102,31 +103,31 @@ pub struct BisectFinding {
     /// One sentence.
     pub summary: String,
     pub pipeline: String,
-    /// What the failing configuration was compared with.
+    /// The configuration that the failing one was compared with.
     pub reference: String,
-    /// The pass of the pipeline that makes the difference, or exposes it.
+    /// The pipeline pass that causes or exposes the failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pass: Option<Culprit>,
-    /// The same of code generation.
+    /// The same for a pass of code generation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub codegen_pass: Option<Culprit>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub level: Option<FailingLevel>,
-    /// The build of which code generation or the assembler gets wrong what the pipeline makes.
+    /// The build whose optimised IR code generation or the assembler gets wrong.
     #[serde(skip)]
     pub given: Option<Experiment>,
-    /// The field of the configuration without which nothing fails.
+    /// The field of the configuration that the failure needs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub field: Option<&'static str>,
-    /// Assumptions about the kernel without which nothing fails, and of which nobody knows whether it breaks them.
+    /// Assumptions about the kernel that the failure needs. It is unknown whether the kernel breaks them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub assumptions: Vec<&'static str>,
-    /// How often the failing configuration fails, if not every time.
+    /// How often the failing configuration fails, unless it fails every time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure_rate: Option<FailureRate>,
-    /// What speaks for the verdict beyond the search, a sentence each.
+    /// Further evidence for the verdict, one sentence each.
     pub evidence: Vec<String>,
-    /// Reference and failing figure, ns or registers.
+    /// The figures of the reference and of the failing configuration, in ns or registers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub figures: Option<(f64, f64)>,
     /// Why the failing configuration fails.
@@ -135,17 +136,17 @@ pub struct BisectFinding {
     /// The first buffer that differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mismatch: Option<Mismatch>,
-    /// Who wrote its first differing element last.
+    /// The last writer of its first differing element.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub writer: Option<LastWrite>,
-    /// What was written.
+    /// The written files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub files: Option<Files>,
     pub effort: Effort,
 }
 
 impl BisectFinding {
-    /// Has an interruption tell what was found until now, and `files`, what became of the files.
+    /// Makes an interruption report the finding so far, and `files`: the state of the files.
     pub fn keep_when_interrupted(&self, files: &str) {
         on_interruption_say(&format!(
             "mneme-bisect: interrupted, when this was found: {}: {}; {files}",
@@ -154,7 +155,7 @@ impl BisectFinding {
         ));
     }
 
-    /// Before anything is known.
+    /// A finding before the search.
     pub fn unclear(failing: FailureKind, pipeline: &str, reference: &str) -> Self {
         Self {
             verdict: Verdict::Unclear,
@@ -189,13 +190,13 @@ pub struct Files {
     /// Lines that the pass removed and added in it.
     pub removed: usize,
     pub added: usize,
-    /// The pass alone, as `opt -passes` takes it; `None` where no such text gives the same function.
+    /// The pass alone, as `opt -passes` takes it. `None` if no such text gives the same function.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub opt: Option<String>,
-    /// Instructions of the reproducer before and after it was made smaller.
+    /// Instructions of the reproducer before and after its reduction.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instructions: Option<(u64, u64)>,
-    /// The difference, and the file that has it.
+    /// The difference, and the file that contains it.
     #[serde(skip)]
     pub diff: String,
     #[serde(skip)]
@@ -207,6 +208,6 @@ pub struct Effort {
     pub builds: u64,
     pub replays: u64,
     pub seconds: f64,
-    /// Until the culprit was known.
+    /// Time until the search found the culprit.
     pub search_seconds: f64,
 }

@@ -1,9 +1,8 @@
-//! Finding out why a kernel is right with one configuration and wrong with another.
+//! Finds out why a kernel is right with one configuration and wrong with another.
 //!
-//! The stages of a build are searched in their order: the passes of the pipeline, the passes of code generation, the
-//! levels of code generation and of the assembler, and the fields of the configuration that allow a compiler more than
-//! the source does. Each question is one replay; several are asked at a time, and those that come to the same code are
-//! run once.
+//! The search goes through the stages of a build in order: the passes of the pipeline, the passes of code generation,
+//! the levels of code generation and of the assembler, and the fields of the configuration that allow a compiler more
+//! than the source does. Each question is one replay. Several replays run at a time, and equal code runs once.
 
 mod compilers;
 mod criterion;
@@ -36,12 +35,12 @@ use crate::cli::{Bisect, FailureKind};
 use crate::context::settings::ReplaySettings;
 use crate::error::Fatal;
 
-/// Runs of the reference, which has to be the same every time.
+/// Runs of the reference. They must all give the same result.
 const REFERENCE_RUNS: u32 = 5;
-/// Runs before those that are timed.
+/// Warm-up runs before the timed ones.
 const WARMUP: u32 = 2;
 
-/// Bisects; returns the exit status.
+/// Bisects, and returns the exit status.
 pub fn run(options: &Bisect) -> Result<i32, Fatal> {
     if options.code.external().is_some() {
         let error = "passes in another program cannot be searched; leave --opt, --opt-arg and --load-pass-plugin out";
@@ -63,7 +62,7 @@ pub fn run(options: &Bisect) -> Result<i32, Fatal> {
         ..options.common.settings()
     })?;
     if let Some(unbuilt) = &context.unbuilt {
-        // A replay's status would pass for a verdict.
+        // The exit status of a replay would look like a verdict.
         return Err(Fatal::new(Verdict::Unclear.exit_status(), unbuilt.error.clone()));
     }
     if options.failing == FailureKind::Regs && context.is_cpu() {
@@ -77,7 +76,7 @@ pub fn run(options: &Bisect) -> Result<i32, Fatal> {
     }
     let mut failing = options.configuration(&context.recorded.recorded_configuration())?;
     failing.lift |= context.is_ptx();
-    // The level that is searched is one that is said.
+    // The search needs an explicit level.
     let own = context.recorded.instance.ours.compiled.as_ref().map_or(3, |application| application.ptx_opt);
     failing.ptx_opt = Some(failing.ptx_opt.unwrap_or(own));
     failing.check().map_err(|error| Fatal::new(exit::BAD_USAGE, error))?;
@@ -119,7 +118,7 @@ impl Bisection<'_, '_, '_> {
             return Err(Fatal::new(exit::BAD_USAGE, invalid.result.error.clone()));
         }
         let good = |seen: &ExperimentOutcome| seen.result.status.is_as_recorded();
-        // Of one version of LLVM that cannot be built nothing else is known; of two the other one may be no better.
+        // With one version of LLVM, accept a reference that does not build either. With two, the good one must build.
         let crash = (self.options.failing == FailureKind::Crash).then_some(Criterion::crash());
         let builds = |seen: &ExperimentOutcome| {
             let judged = crash.map(|crash| crash.judge(seen));
@@ -211,7 +210,7 @@ impl Bisection<'_, '_, '_> {
         Ok(self.done(finding))
     }
 
-    /// A kernel that does what it must not is to blame if that makes the difference, whichever pass makes use of it.
+    /// Blames the kernel if its undefined behaviour causes the failure, whichever pass exploits it.
     fn put_on_trial(
         &mut self,
         (criterion, failing, reference): (&Criterion, &Experiment, &Experiment),
@@ -236,16 +235,16 @@ impl Bisection<'_, '_, '_> {
         Ok(())
     }
 
-    /// Runs for which there is time, by how long those of the reference took.
+    /// The number of runs that fit into the time, estimated from the reference's runs.
     fn most_runs(&self, reference: &ExperimentOutcome) -> u32 {
         let longest = reference.result.measured().iter().max().copied().unwrap_or_default();
-        // Memory is restored and compared as well.
+        // A run also restores and compares memory.
         let run = Duration::from_nanos(3 * longest) + Duration::from_millis(2);
         let runs = self.options.common.timeout.as_nanos() / 2 / run.as_nanos();
         rate::MOST.min(runs as u32).max(1)
     }
 
-    /// Who wrote the first element that differs, in the failing configuration.
+    /// Names the last writer of the first differing element in the failing configuration.
     fn name_writer(&mut self, finding: &mut BisectFinding) -> Result<(), Fatal> {
         let Some(mismatch) = &finding.mismatch else { return Ok(()) };
         let start = mismatch.address.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
@@ -268,8 +267,8 @@ impl Bisection<'_, '_, '_> {
         finding
     }
 
-    /// The known-good pipeline as the failing one is compiled, but for what allows more than the source does; and,
-    /// where that does not verify, with as little code generation as there is.
+    /// The known-good pipeline with the failing configuration's other fields, without those that allow more than the
+    /// source does. As a fallback, the same with minimal code generation.
     fn references(&self) -> Vec<Configuration> {
         if let Some(good) = self.options.good_llvm {
             return vec![Configuration { llvm: Some(good), ..self.failing.clone() }];
@@ -286,12 +285,12 @@ impl Bisection<'_, '_, '_> {
         let mut experiment = Experiment::of(configuration);
         experiment.runs = self.options.repeat.max(REFERENCE_RUNS);
         experiment.warmup = if self.options.failing == FailureKind::Slow { WARMUP } else { 0 };
-        // What differs between runs of the same code is the kernel's own doing.
+        // Differences between runs of the same code come from the kernel.
         experiment.survey = self.options.failing == FailureKind::Wrong;
         experiment
     }
 
-    /// The reference is no good: because runs of it differ from each other, or for a reason of which nothing is known.
+    /// The finding if the reference is unusable, because its runs differ from each other or for an unknown reason.
     fn without_reference(&self, mut finding: BisectFinding, reference: &ExperimentOutcome) -> BisectFinding {
         let varying = reference.result.variations.iter().flatten().find(|variation| variation.runs > 0);
         match varying {
@@ -325,14 +324,14 @@ impl Bisection<'_, '_, '_> {
     }
 }
 
-/// A reference in words.
+/// Describes a reference in words.
 fn describe(configuration: &Configuration) -> String {
     let Configuration { passes, codegen_opt, llvm, .. } = configuration;
     let llvm = llvm.map_or_else(String::new, |version| format!("LLVM {version}, "));
     format!("{llvm}{passes}, code generation {codegen_opt}, assembler {}", assembler_level(configuration))
 }
 
-/// The assembler's level; every configuration here says it.
+/// The assembler's level. Every configuration here sets it.
 fn assembler_level(configuration: &Configuration) -> u8 {
     configuration.ptx_opt.unwrap_or(3)
 }

@@ -1,4 +1,4 @@
-//! The rate at which a configuration fails, and the runs that show that another one does not.
+//! The rate at which a configuration fails, and the runs needed to show that another one does not.
 
 use std::time::{Duration, Instant};
 
@@ -9,18 +9,18 @@ use super::experiments::{Experiment, ExperimentOutcome, RunExperiments};
 use super::search::Judgement;
 use crate::error::Fatal;
 
-/// Runs that tell whether a configuration fails every time, and runs in all if it does not.
+/// Runs that show whether a configuration fails every time, and the fewest runs in total if it does not.
 const FIRST: u32 = 16;
 const ALL: u32 = 64;
-/// Runs at a time, and how long it may take until there are enough.
+/// Runs per batch, and the time limit for all of them.
 const BATCH: usize = 8;
 const LONG: Duration = Duration::from_secs(20);
-/// How often a configuration that fails as seldom as was seen may pass for a good one.
+/// The accepted probability that a configuration with the observed failure rate passes for a good one.
 const MISSED: f64 = 1e-4;
 /// The most runs of one candidate.
 pub const MOST: u32 = 400;
 
-/// Runs of a configuration, each by itself, and how many of them failed.
+/// Independent runs of a configuration, and how many of them failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FailureRate {
     pub failed: u32,
@@ -28,7 +28,7 @@ pub struct FailureRate {
 }
 
 impl FailureRate {
-    /// Measures how often an experiment fails; what a run that failed left is given, too.
+    /// Measures how often an experiment fails. Also returns the outcome of a failed run.
     pub fn of(
         runner: &mut impl RunExperiments,
         criterion: &Criterion,
@@ -54,8 +54,7 @@ impl FailureRate {
         self.failed == self.runs
     }
 
-    /// Runs after which one that fails as often has failed, as good as certainly; `None` if there would be more than
-    /// `most`.
+    /// The number of runs in which a configuration with this rate almost certainly fails. `None` if it exceeds `most`.
     pub fn needed(self, usual: u32, most: u32) -> Option<u32> {
         if self.is_certain() {
             return Some(usual);
@@ -64,7 +63,7 @@ impl FailureRate {
         (needed <= f64::from(most)).then_some((needed as u32).max(usual))
     }
 
-    /// The least rate that goes with what was seen (Wilson's bound at two standard deviations).
+    /// The lowest plausible rate (Wilson's bound at two standard deviations).
     fn least(self) -> f64 {
         let (runs, rate) = (f64::from(self.runs), f64::from(self.failed) / f64::from(self.runs.max(1)));
         let (square, half) = (4.0 / runs, 2.0 / runs);

@@ -1,11 +1,11 @@
 //! Reduction of the reproducer's IR.
 //!
-//! Parts are taken out of it for as long as what is to blame (a pass, code generation, the assembler) still makes a
+//! The reduction removes parts as long as the culprit (a pass, code generation, the assembler) still makes a
 //! difference.
 //!
-//! What is left computes something else than the recorded kernel did, so that the recording is no measure any more. The
-//! measure is the IR itself: it is replayed without what is to blame and with it, and what the two leave in memory has
-//! to differ, or the time that they take. Without it the kernel has to run to its end and leave the same every time.
+//! Reduced IR no longer computes what the recorded kernel did, so the recording cannot judge it. Instead, the IR is
+//! replayed with and without the culprit, and the resulting memory or the times have to differ. Without the culprit,
+//! the kernel has to finish and leave the same memory every time.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -19,34 +19,34 @@ use crate::error::Fatal;
 use mneme_builds::Probe;
 use mneme_builds::Replacement;
 
-/// A smaller kernel may run for ever: it is given this long.
+/// The time limit of a run: a reduced kernel may loop for ever.
 const LIMIT_S: f64 = 1.0;
-/// Runs of what is timed, and those before them.
+/// Timed runs, and warm-up runs before them.
 const TIMED: u32 = 3;
 const WARMUP: u32 = 1;
 
-/// IR as it is built, and after the pipeline of [`Reduction::with`] where that does not crash.
+/// Reduced IR, and the same after the pipeline of [`Reduction::with`] unless that crashes.
 pub struct Reduced {
     pub before: String,
     pub after: Option<String>,
-    /// Instructions at first and at last.
+    /// Instructions before and after.
     pub instructions: (u64, u64),
 }
 
-/// What is made smaller, and how it is tried.
+/// How to test reduced IR.
 pub struct Reduction<'l, 's> {
     pub runner: &'l mut ExperimentRunner<'s>,
     pub failing: FailureKind,
-    /// Where a build that fails has to fail.
+    /// The stage at which a failing build has to fail.
     pub stage: Stage,
-    /// How many times the time without what is to blame is too much.
+    /// The slowdown that counts as a failure, as a factor.
     pub threshold: f64,
-    /// Build IR without what is to blame, and with it; the IR is not part of them.
+    /// Build the IR without and with the culprit. The IR is not part of these experiments.
     pub without: Experiment,
     pub with: Experiment,
 }
 
-/// A module that is still of interest.
+/// A module that still shows the difference.
 struct Step {
     before: String,
     after: Option<String>,
@@ -54,7 +54,7 @@ struct Step {
 }
 
 impl Reduction<'_, '_> {
-    /// Reduces `ir` for as long as `budget`. `None` where not even all of it fails by itself.
+    /// Reduces `ir` until `budget` is used up. Returns `None` if the unreduced IR does not show the difference.
     pub fn run(mut self, ir: &str, budget: Duration) -> Result<Option<Reduced>, Fatal> {
         let deadline = Instant::now() + budget;
         let nothing = Revision::Remove { part: ModulePart::Functions, from: 0, to: 0 };
@@ -74,11 +74,11 @@ impl Reduction<'_, '_> {
         Ok(Some(Reduced { before: now.before, after: now.after, instructions: (first, now.inventory.instructions) }))
     }
 
-    /// Takes out parts of one kind: half of them, then quarters, and so on down to single ones.
+    /// Removes parts of one kind: first halves, then quarters, and so on down to single parts.
     fn remove(&mut self, mut now: Step, kind: usize, part: ModulePart, deadline: Instant) -> Result<Step, Fatal> {
         let mut size = now.inventory.parts[kind];
         while size > 0 {
-            // From behind: what uses a value stands after it.
+            // Start at the end, because uses come after definitions.
             let mut end = now.inventory.parts[kind];
             while end > 0 && Instant::now() < deadline {
                 let starts: Vec<u64> =
@@ -111,13 +111,13 @@ impl Reduction<'_, '_> {
         Ok(now)
     }
 
-    /// Whether what was seen of a step is seen again: times are not the same twice.
+    /// Whether a step shows the difference again, because times vary.
     fn lasts(&mut self, step: &Step) -> Result<bool, Fatal> {
         let nothing = Revision::Remove { part: ModulePart::Functions, from: 0, to: 0 };
         Ok(self.failing != FailureKind::Slow || self.attempt(&step.before, vec![nothing])?.iter().all(Option::is_some))
     }
 
-    /// Which revisions of `ir` are still of interest.
+    /// Tries revisions of `ir`, and returns those that still show the difference.
     fn attempt(&mut self, ir: &str, revisions: Vec<Revision>) -> Result<Vec<Option<Step>>, Fatal> {
         let code = Rc::new(Replacement::Ir(ir.as_bytes().to_vec()));
         let timed = self.failing == FailureKind::Slow;
@@ -173,7 +173,7 @@ impl Reduction<'_, '_> {
     }
 }
 
-/// Progress, or it would never end.
+/// Whether a step made progress. Without this check the reduction would not terminate.
 fn smaller(step: &Step, now: &Step, kind: usize) -> bool {
     let size = |step: &Step| (step.inventory.instructions, step.inventory.parts[kind]);
     size(step).0 < size(now).0 || (size(step).0 == size(now).0 && size(step).1 < size(now).1)

@@ -1,4 +1,4 @@
-//! The report of a bisection, for people and for programs.
+//! The report of a bisection, as text and as JSON.
 
 use std::io::IsTerminal;
 
@@ -10,10 +10,10 @@ use super::finding::{BisectFinding, Verdict};
 use crate::cli::{Bisect, ColorChoice, FailureKind};
 use crate::error::Fatal;
 
-/// Lines of a difference that are shown; all of them are in a file.
+/// Lines of a difference to show. The file has all of them.
 const SHOWN: usize = 60;
 
-/// Tells people on standard error, and programs on standard output where that was asked for.
+/// Prints the text to standard error and, on request, JSON to standard output.
 pub fn print(finding: &BisectFinding, options: &Bisect) -> Result<(), Fatal> {
     let colours = match options.color {
         ColorChoice::Always => true,
@@ -33,7 +33,7 @@ pub fn print(finding: &BisectFinding, options: &Bisect) -> Result<(), Fatal> {
 }
 
 fn text(finding: &BisectFinding, colours: bool) -> String {
-    // Colours are ours; what a recording or a compiler has said is made plain first.
+    // Only our own colours reach the terminal: text from recordings and compilers is escaped first.
     let lines = std::cell::RefCell::new(String::new());
     let push = |words: &str| {
         let mut lines = lines.borrow_mut();
@@ -86,7 +86,7 @@ fn text(finding: &BisectFinding, colours: bool) -> String {
                 line(&format!("… {} more lines in {}", lines.len() - SHOWN, files.diff_file));
             }
         }
-        // A planted fault is none of LLVM's own passes.
+        // LLVM's tools do not have the planted fault.
         if let Some(opt) = files.opt.as_ref().filter(|opt| !opt.contains(FAULT)) {
             line(&format!("  alone          opt -passes='{opt}' before.ll"));
         }

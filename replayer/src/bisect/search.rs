@@ -1,21 +1,21 @@
 //! The search for the first pass of a pipeline that makes the difference.
 //!
-//! Points are judged several at a time. Nothing is assumed of points that were not judged but that good and bad ones do
-//! not alternate between neighbours that were; what is found was always judged on both sides.
+//! It judges several points at a time, and assumes only that good and bad do not alternate between neighbouring judged
+//! points. Both sides of the result have always been judged.
 
 use std::collections::BTreeMap;
 
-/// How a point did.
+/// The judgement of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
     Good,
     Bad,
-    /// It could not be judged: it could not be built, say.
+    /// The point could not be judged, for example because its build failed.
     Unclear,
 }
 
-/// Where bad begins: after the first of these numbers, up to the second. They are neighbours unless all between them
-/// are unclear.
+/// The border between good and bad: the last good point and the first bad one after it. They are neighbours unless all
+/// points between them are unclear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Border {
     pub good: u64,
@@ -28,7 +28,7 @@ pub struct PassSearch {
 }
 
 impl PassSearch {
-    /// The point `end` is bad. Points begin at 0.
+    /// Starts a search whose point `end` is bad. Points begin at 0.
     pub fn new(end: u64) -> Self {
         Self { judged: BTreeMap::from([(end, Judgement::Bad)]), end }
     }
@@ -37,13 +37,13 @@ impl PassSearch {
         self.judged.insert(point, judgement);
     }
 
-    /// At most `width` points to judge next; none when there is nothing left to learn.
+    /// At most `width` points to judge next. Empty when the search is done.
     pub fn next(&self, width: usize) -> Vec<u64> {
         let open =
             |from: u64, to: u64| -> Vec<u64> { (from..to).filter(|point| !self.judged.contains_key(point)).collect() };
         let open = match self.border() {
             Some(border) => open(border.good + 1, border.bad),
-            // No good point is known: one is below all bad ones, if there is one and bad does not turn good again.
+            // No good point is known. If there is one, and bad does not turn good again, it is below all bad ones.
             None => match open(0, self.first_bad()) {
                 below if below.is_empty() => open(0, self.end),
                 below => below,
@@ -57,7 +57,7 @@ impl PassSearch {
         self.judged.iter().find(|(_, judgement)| **judgement == Judgement::Bad).map_or(self.end, |(point, _)| *point)
     }
 
-    /// The last good point and the first bad one after it, as far as is known; `None` where no point was good.
+    /// The last known good point and the first bad one after it. `None` if no point was good.
     pub fn border(&self) -> Option<Border> {
         let of = |wanted: Judgement| {
             self.judged.iter().filter(move |(_, judgement)| **judgement == wanted).map(|(point, _)| *point)
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Searches; the border and the number of rounds.
+    /// Searches, and returns the border and the number of rounds.
     fn search(end: u64, width: usize, judge: impl Fn(u64) -> Judgement) -> (Option<Border>, usize) {
         let mut search = PassSearch::new(end);
         let mut rounds = 0;

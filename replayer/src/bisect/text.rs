@@ -1,4 +1,4 @@
-//! LLVM assembly as text: its functions, and how two versions of one differ.
+//! LLVM assembly as text: its functions, and differences between two versions.
 
 use similar::TextDiff;
 
@@ -39,11 +39,11 @@ fn name(definition: &str) -> Option<&str> {
     }
 }
 
-/// The function's text without what LLVM prints otherwise after it has read it: the numbers of attributes and metadata,
-/// the order of predecessors.
+/// The function's text without the parts that LLVM prints differently after rereading it: the numbers of attributes and
+/// metadata, and the order of predecessors.
 pub fn comparable(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
-    // The order in which a block's predecessors are listed is that of the uses of its name.
+    // LLVM lists a block's predecessors in the order of the uses of its name.
     let lines: String =
         text.split_inclusive('\n').map(|line| line.split_once("; preds = ").map_or(line, |(code, _)| code)).collect();
     let mut letters = lines.chars().peekable();
@@ -56,8 +56,7 @@ pub fn comparable(text: &str) -> String {
     plain
 }
 
-/// The functions of both modules that are not the same in them, as before and after; the latter is empty where it is
-/// gone.
+/// Functions that differ between both modules, each with its new text. The new text is empty if the function is gone.
 pub fn changed<'a>(before: &'a str, after: &'a str) -> Vec<(FunctionText<'a>, &'a str)> {
     let after = functions(after);
     let of = |name: &str| after.iter().find(|function| function.name == name).map_or("", |function| function.text);
@@ -65,7 +64,7 @@ pub fn changed<'a>(before: &'a str, after: &'a str) -> Vec<(FunctionText<'a>, &'
     pairs.filter(|(function, text)| comparable(function.text) != comparable(text)).collect()
 }
 
-/// A unified difference; lines removed and added.
+/// A unified difference, and the numbers of removed and added lines.
 pub fn difference(before: &str, after: &str, names: (&str, &str)) -> (String, usize, usize) {
     let diff = TextDiff::from_lines(before, after);
     let text = diff.unified_diff().context_radius(4).header(names.0, names.1).to_string();

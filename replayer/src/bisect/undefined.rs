@@ -1,9 +1,9 @@
-//! A test of whether a kernel breaks what passes may assume of it.
+//! Tests whether a kernel breaks an assumption that passes may make.
 //!
-//! A pass that makes use of such an assumption is right, and a real bug of a pass may need the assumption, too. So each
-//! assumption is taken away from the failing configuration, and from the reference. The assumption matters only if that
-//! makes the failing one good, or the reference bad. The kernel is to blame only if a replay of the reference *shows*
-//! that it breaks an assumption that matters.
+//! A pass that exploits such an assumption is right, and a real bug of a pass may need the assumption as well. So the
+//! test removes each assumption from the failing configuration and from the reference. An assumption matters only if
+//! its removal makes the failing configuration good, or the reference bad. The kernel is to blame only if a replay of
+//! the reference *shows* that it breaks an assumption that matters.
 
 use mneme_builds::probe::{Assumption, Revision};
 use mneme_model::observation::{Fault, Finding, Observe};
@@ -14,14 +14,14 @@ use super::experiments::{Experiment, ExperimentOutcome, RunExperiments};
 use super::search::Judgement;
 use crate::error::Fatal;
 
-/// Two bytes with no bit in common.
+/// Two bytes without a common bit.
 const FILLINGS: [u8; 2] = [0x55, 0xaa];
-/// Faulty accesses that are told.
+/// Faulty accesses to report.
 const MOST: usize = 4;
 /// All instructions.
 const ALL: u64 = u64::MAX;
 
-/// What is taken away, and what a kernel promises that has it.
+/// Each revision that removes an assumption, and the assumption in words.
 const ASSUMPTIONS: [(Revision, &str); 5] = [
     (Revision::FillLocals(0), "that local variables are set before they are read"),
     (
@@ -37,18 +37,18 @@ const ASSUMPTIONS: [(Revision, &str); 5] = [
     (Revision::Forget(Assumption::FastMath), "what fast-math flags in the source allow"),
 ];
 
-/// What was found out about the kernel.
+/// The result for the kernel.
 #[derive(Debug, Default)]
 pub struct Trial {
-    /// What was seen, a sentence each.
+    /// The observations, one sentence each.
     pub evidence: Vec<String>,
-    /// What the kernel does that it must not, and that makes the difference.
+    /// The assumption that the kernel breaks and that matters.
     pub broken: Option<String>,
-    /// Assumptions that make the difference, and are not shown to be broken.
+    /// Assumptions that matter, without proof that the kernel breaks them.
     pub needed: Vec<&'static str>,
 }
 
-/// Tries a kernel. `failing` is the experiment that fails, `reference` the good one, if there is one.
+/// Tests a kernel. `failing` is the failing experiment; `reference` is the good one, if there is one.
 pub fn trial(
     runner: &mut impl RunExperiments,
     criterion: &Criterion,
@@ -69,7 +69,7 @@ pub fn trial(
     let seen = runner.observe(both.collect())?;
     let judged: Vec<Judgement> = seen.iter().map(|seen| criterion.judge(seen)).collect();
     for ((shown, (_, words)), judged) in shown.iter().zip(ASSUMPTIONS).zip(judged.chunks(2)) {
-        // Without a good reference it is the reference that fails.
+        // Without a good reference, the reference is the failing experiment.
         let is_cured = judged[usize::from(!is_good)] == Judgement::Good;
         let matters = is_cured || (is_good && judged[1] == Judgement::Bad);
         match shown {
@@ -86,7 +86,7 @@ pub fn trial(
     Ok(trial)
 }
 
-/// What replays of the reference show of each of [`ASSUMPTIONS`]; all that was seen becomes evidence.
+/// What replays of the reference show about each of [`ASSUMPTIONS`]. Adds all observations to the evidence.
 fn shown(
     runner: &mut impl RunExperiments,
     reference: &Experiment,
@@ -119,13 +119,13 @@ fn revised(base: &Experiment, revision: Revision) -> Experiment {
     experiment
 }
 
-/// The experiment in which some instructions end the kernel where they break what `forgotten` takes away.
+/// The experiment in which some instructions trap if they break the assumption that `forgotten` removes.
 fn trapping(base: &Experiment, forgotten: Revision, from: u64, to: u64) -> Option<Experiment> {
     let Revision::Forget(assumption) = forgotten else { return None };
     Some(Experiment { runs: 1, ..revised(base, Revision::Trap { assumption, from, to }) })
 }
 
-/// The first instruction that breaks an assumption by itself, and what it does.
+/// The first instruction that breaks an assumption by itself, and how.
 fn first_broken(runner: &mut impl RunExperiments, base: &Experiment, forgotten: Revision) -> Result<String, Fatal> {
     let mut observe = |from: usize, to: usize| match trapping(base, forgotten, from as u64, to as u64) {
         Some(experiment) => runner.observe_one(experiment).map(Some),
@@ -159,7 +159,7 @@ fn first_broken(runner: &mut impl RunExperiments, base: &Experiment, forgotten: 
     })
 }
 
-/// A faulty access in one sentence.
+/// A faulty access as one sentence.
 fn access(finding: &Finding) -> String {
     let what = match finding.fault {
         Fault::OutOfBounds => "is outside of all memory that it may touch",
@@ -187,11 +187,11 @@ mod tests {
     use super::*;
     use crate::cli::FailureKind;
 
-    /// A kernel whose failing configuration needs an assumption, which it breaks or not.
+    /// A model kernel whose failing configuration needs an assumption. The kernel may break it or not.
     struct Kernel {
         needs: Option<usize>,
         breaks: bool,
-        /// The assumption makes the reference good, and not the failing configuration bad.
+        /// The assumption makes the reference good, instead of making the failing configuration bad.
         is_reversed: bool,
     }
 

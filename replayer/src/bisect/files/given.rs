@@ -1,7 +1,7 @@
 //! Files about a fault of code generation or of the assembler.
 //!
-//! They are the IR that comes out of the pipeline, the PTX of it that is right and that is wrong, and smaller IR on
-//! which it still matters.
+//! They hold the IR that the pipeline produces, the right and the wrong PTX made from it, and a smaller IR that still
+//! shows the fault.
 
 use std::rc::Rc;
 
@@ -21,22 +21,22 @@ use super::{REDUCED, save};
 use crate::cli::{Bisect, FailureKind};
 use crate::error::Fatal;
 
-/// The IR that the stage to blame is given.
+/// The IR that the faulty stage receives.
 pub const GIVEN: &str = "given.ll";
-/// PTX of it, right and wrong; and where the assembler is to blame, what it is given.
+/// The right and the wrong PTX made from it. If the assembler is to blame, the PTX that it receives.
 pub const GOOD: &str = "good.ptx";
 pub const BAD: &str = "bad.ptx";
 pub const PTX: &str = "kernel.ptx";
 const DIFF: &str = "code.diff";
-/// What [`write`] may leave.
+/// The files that [`write`] may leave.
 pub const FILES: [&str; 5] = [GIVEN, GOOD, BAD, PTX, DIFF];
 
-/// How that stage is run on [`GIVEN`].
+/// How to run the faulty stage on [`GIVEN`].
 pub struct LaterStage {
-    /// Levels of code generation and of the assembler, where it is right and where it is wrong.
+    /// Levels of code generation and of the assembler that give right code, and levels that give wrong code.
     pub good: Levels,
     pub bad: Levels,
-    /// What was made at the bad ones, or else at the good ones; on a GPU alone.
+    /// The PTX made at the bad levels, or else at the good ones. Only on a GPU.
     pub ptx: Option<String>,
 }
 
@@ -52,7 +52,7 @@ impl Levels {
     }
 }
 
-/// Writes it; `given` is the build whose pipeline makes the IR. `None` where the IR could not be had.
+/// Writes the files. `given` is the build whose pipeline makes the IR. Returns `None` if it cannot get the IR.
 pub fn write(
     runner: &mut ExperimentRunner<'_>,
     options: &Bisect,
@@ -76,8 +76,8 @@ pub fn write(
     };
     let limited =
         |limit| Experiment { probe: Probe { codegen_passes: Some(limit), ..Probe::default() }, ..bad.clone() };
-    // With as little between the two as is known; and with none of what may be to blame, whose number changes with the
-    // IR.
+    // `good` differs from `bad` as little as is known. `without` omits every pass that may be to blame, because their
+    // numbers change with the IR.
     let (good, without) = match (&finding.level, &finding.codegen_pass) {
         (Some(level), _) => {
             let mut good = bad.clone();
@@ -88,7 +88,7 @@ pub fn write(
             (good.clone(), good)
         }
         (None, Some(culprit)) => (limited(culprit.from.saturating_sub(1)), limited(0)),
-        // What gives up may do so at every level: what comes before it is the measure.
+        // A stage that crashes may do so at every level, so the stages before it are the reference.
         (None, None) if criterion.failing == FailureKind::Crash => {
             let mut before = bad.clone();
             before.probe.until = Some(if is_assembler { Stage::CodeGeneration } else { Stage::Pipeline });

@@ -1,6 +1,6 @@
-//! Files about what is to blame: its input, its output and a reproducer.
+//! Files about the culprit: its input, its output and a reproducer.
 //!
-//! The reproducer needs nothing but LLVM or NVIDIA's tools.
+//! The reproducer needs only LLVM's or NVIDIA's tools.
 
 mod given;
 mod pass;
@@ -21,11 +21,11 @@ use crate::cli::Bisect;
 use crate::error::Fatal;
 use crate::report::artifacts::{self, unwritable};
 
-/// The reproducer made smaller, a file in the folder.
+/// The reduced reproducer, a file in the folder.
 const REDUCED: &str = "reduced.ll";
 const LAUNCH: &str = "launch.json";
 
-/// Writes everything about what was found.
+/// Writes all files about the finding.
 pub fn write(
     runner: &mut ExperimentRunner<'_>,
     options: &Bisect,

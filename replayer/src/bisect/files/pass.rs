@@ -1,7 +1,7 @@
-//! Files about what a pass of the pipeline did.
+//! Files about a change that a pass of the pipeline made.
 //!
-//! They are the module and the function before and after it, their difference, the pass alone and smaller IR on which
-//! it still matters.
+//! They hold the module and the function before and after the pass, the difference, the pass alone, and a smaller IR
+//! that still shows the fault.
 
 use std::rc::Rc;
 
@@ -25,10 +25,10 @@ const FUNCTION_BEFORE: &str = "function-before.ll";
 const FUNCTION_AFTER: &str = "function-after.ll";
 const DIFF: &str = "pass.diff";
 const REDUCED_AFTER: &str = "reduced-after.ll";
-/// What [`write`] may leave.
+/// The files that [`write`] may leave.
 pub const FILES: [&str; 6] = [BEFORE, AFTER, FUNCTION_BEFORE, FUNCTION_AFTER, DIFF, REDUCED_AFTER];
 
-/// Writes everything about the pass. It is made smaller where it is to blame itself.
+/// Writes the files about the pass. Reduces the reproducer only if the pass itself is to blame.
 pub fn write(
     runner: &mut ExperimentRunner<'_>,
     options: &Bisect,
@@ -82,9 +82,9 @@ pub fn write(
 /// A pass and the IR around it.
 struct Around {
     before: String,
-    /// Nothing where the pass crashes.
+    /// Empty if the pass crashes.
     after: Option<String>,
-    /// Every pass of the pipeline with its parameters.
+    /// Every pass of the pipeline, with its parameters.
     pipeline: String,
 }
 
@@ -96,7 +96,7 @@ fn around(
 ) -> Result<Option<Around>, Fatal> {
     let mut experiment = Experiment::of(failing);
     experiment.probe = if crash {
-        // What a process knew is gone with it: the module is had from one that stops before.
+        // A crash takes the module with it, so take the module from a build that stops before the pass.
         Probe { passes: Some(pass.number.saturating_sub(1)), expanded: true, ..Probe::default() }
     } else {
         Probe { passes: Some(pass.number), shown: Some(pass.number), expanded: true, ..Probe::default() }
@@ -110,7 +110,7 @@ fn around(
     Ok(found.map(|(before, after)| Around { before, after, pipeline }))
 }
 
-/// The configuration under which IR from the middle of a pipeline is built: it is specialised already.
+/// The configuration that builds IR from the middle of a pipeline. That IR is already specialised.
 pub fn again(runner: &mut ExperimentRunner<'_>, failing: &Configuration) -> Result<Configuration, Fatal> {
     let static_memory = failing.specialize == Specialize::All
         && runner.observe_one(Experiment::of(failing))?.built().is_some_and(|built| built.shared_is_static);
@@ -120,7 +120,7 @@ pub fn again(runner: &mut ExperimentRunner<'_>, failing: &Configuration) -> Resu
     })
 }
 
-/// The pass as `opt -passes` takes it, tried: what it makes of `before` is what the pass has made of it in its
+/// Returns the pass as `opt -passes` takes it. Runs it on `before` to check that it gives the same result as in its
 /// pipeline.
 fn alone(
     runner: &mut ExperimentRunner<'_>,
@@ -155,7 +155,7 @@ fn alone(
     Ok(candidates.into_iter().zip(&seen).find(|(_, observation)| fits(observation)).map(|(passes, _)| passes))
 }
 
-/// Ways to run one pass on what it ran on, with the parameters that it has in the pipeline.
+/// Ways to run one pass on its input, with the parameters that it has in the pipeline.
 fn candidates(pass: &Invocation, pipeline: &str) -> Vec<String> {
     let mut forms: Vec<String> = forms(&pass.pass, pipeline);
     if forms.is_empty() {
@@ -174,7 +174,7 @@ fn candidates(pass: &Invocation, pipeline: &str) -> Vec<String> {
     forms.iter().flat_map(|form| around.iter().map(move |(head, tail)| format!("{head}{form}{tail}"))).collect()
 }
 
-/// The pass with each set of parameters that it has in a pipeline, in order, each once.
+/// The pass with each distinct set of parameters that it has in a pipeline, in order.
 fn forms(name: &str, pipeline: &str) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let part_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
@@ -191,7 +191,7 @@ fn forms(name: &str, pipeline: &str) -> Vec<String> {
     found
 }
 
-/// What stands in angle brackets at the start of a text, with them.
+/// The text in angle brackets at the start of `text`, including the brackets.
 fn parameters(text: &str) -> &str {
     if !text.starts_with('<') {
         return "";

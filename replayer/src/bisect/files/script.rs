@@ -15,7 +15,7 @@ use crate::report::artifacts::unwritable;
 
 pub const NAME: &str = "reproduce.sh";
 
-/// Writes it. `stage` is how the stage after the pipeline that is to blame is run, if one is.
+/// Writes the script. `stage` says how to run the faulty stage after the pipeline, if there is such a stage.
 pub fn write(
     runner: &ExperimentRunner<'_>,
     failing: &Configuration,
@@ -64,7 +64,7 @@ fn compare(one: &str, other: &str) -> String {
     format!("exec diff -u {one} {other}\n")
 }
 
-/// The pass alone.
+/// Commands that run the pass alone.
 fn pass(finding: &BisectFinding, files: &Files, major: &str, options: &str) -> String {
     match &files.opt {
         Some(passes) if finding.failing == FailureKind::Crash => {
@@ -84,7 +84,7 @@ fn pass(finding: &BisectFinding, files: &Files, major: &str, options: &str) -> S
     }
 }
 
-/// Code generation or the assembler, at levels with and without the fault.
+/// Commands that run code generation or the assembler at levels with and without the fault.
 fn later(
     runner: &ExperimentRunner<'_>,
     finding: &BisectFinding,
@@ -95,7 +95,7 @@ fn later(
     if runner.context.is_cpu() {
         let database = &runner.context.recorded.database;
         let database = std::path::absolute(database).unwrap_or_else(|_| database.clone());
-        // The IR is lowered for a processor in a way of Mneme's own before LLVM's back end sees it.
+        // Mneme lowers IR for a processor itself before LLVM's back end sees it.
         return format!(
             "# The CPU device makes code for this machine's processor of {GIVEN} in its own way, so that no program of LLVM's alone repeats it.\n\
              exec mneme-replay -rdb '{}' -rid {} --device cpu --ir {GIVEN} --codegen-opt {} ''\n",

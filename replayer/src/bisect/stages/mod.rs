@@ -17,11 +17,11 @@ pub fn strict(configuration: &Configuration) -> Configuration {
     configuration.clone().reset(|field| field.relaxes)
 }
 
-/// How often a border between times is looked at again before it is believed.
+/// How often to check a border between times before accepting it.
 const CONFIRMATIONS: u32 = 4;
-/// How often one between right and wrong results may move when it is looked at again.
+/// How often a border between right and wrong results may move while it is checked.
 const MOST_CONFIRMATIONS: u32 = 16;
-/// Runs of its good side then, at least.
+/// The fewest runs of its good side in such a check.
 const CONFIRMING_RUNS: u32 = 16;
 
 const UNSETTLED: &str = "no pass was found: runs of the same code are sometimes good and sometimes bad, and more runs \
@@ -30,13 +30,13 @@ const UNSETTLED: &str = "no pass was found: runs of the same code are sometimes 
 pub struct Stages<'l, B> {
     pub runner: &'l mut B,
     pub criterion: Criterion,
-    /// The failing one.
+    /// The failing experiment.
     pub experiment: Experiment,
-    /// A border moved whenever it was looked at again.
+    /// Whether the border moved at every check.
     is_unsettled: bool,
 }
 
-/// The passes of which stage are searched.
+/// The stage whose passes are searched.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Passes {
     Pipeline,
@@ -48,7 +48,7 @@ impl<'l, B: RunExperiments> Stages<'l, B> {
         Self { runner, criterion, experiment, is_unsettled: false }
     }
 
-    /// Finds the stage, and the pass where it has some; `failed` is how the failing configuration did.
+    /// Finds the stage, and the pass if the stage has passes. `failed` is the outcome of the failing configuration.
     pub fn find(mut self, failed: &ExperimentOutcome, finding: &mut BisectFinding) -> Result<(), Fatal> {
         let crash = failed.not_built().and_then(|not_built| not_built.place.clone());
         if self.criterion.failing == FailureKind::Crash {
@@ -96,8 +96,8 @@ impl<'l, B: RunExperiments> Stages<'l, B> {
         Ok(())
     }
 
-    /// A field of the configuration that has to be there for the failure goes before the pass that made use of it.
-    /// Options of LLVM's are the exception: they steer passes, which have to be right with any.
+    /// Prefers a field of the configuration that the failure needs to the pass that exploits it. Options of LLVM are an
+    /// exception: they control passes, and passes have to be right with any option.
     fn settle_field(&self, finding: &mut BisectFinding) {
         let Some(field) = finding.field else { return };
         if field == "llvm_options" && finding.verdict != Verdict::Unclear {
@@ -110,7 +110,7 @@ impl<'l, B: RunExperiments> Stages<'l, B> {
         finding.summary = format!("{field} allows the compiler what this kernel does not bear{user}");
     }
 
-    /// The culprit is known: is it to blame, or does what comes after it stumble over what it makes?
+    /// Decides whether the culprit itself is to blame, or a later stage that mishandles its output.
     fn at_pass(&mut self, culprit: Culprit, finding: &mut BisectFinding) -> Result<(), Fatal> {
         let base = self.with_passes(Some(culprit.pass.number));
         let judged = self.judge(vec![with_least_codegen(&base), with_least_assembly(&base)])?;
@@ -129,7 +129,7 @@ impl<'l, B: RunExperiments> Stages<'l, B> {
         Ok(())
     }
 
-    /// The assembler: from which level on?
+    /// Finds the first failing level of the assembler.
     fn assembler(&mut self, base: &Experiment, finding: &mut BisectFinding) -> Result<(), Fatal> {
         let bad = assembler_level(&base.configuration);
         let experiments = (0..bad).map(|level| {
@@ -147,7 +147,7 @@ impl<'l, B: RunExperiments> Stages<'l, B> {
         Ok(())
     }
 
-    /// Code generation: which pass, or else from which level on?
+    /// Finds the failing pass of code generation, or else the first failing level.
     fn code_generation(&mut self, base: &Experiment, finding: &mut BisectFinding) -> Result<(), Fatal> {
         finding.verdict = Verdict::BackEnd;
         finding.given = Some(base.clone());
@@ -190,7 +190,7 @@ impl<'l, B: RunExperiments> Stages<'l, B> {
         Ok(())
     }
 
-    /// The build ended where it ended: is it that pass?
+    /// Decides whether the pass at which the build crashed is to blame.
     fn crash(mut self, place: Option<BuildPosition>, finding: &mut BisectFinding) -> Result<(), Fatal> {
         let Some(place) = place else {
             finding.summary = format!("the build fails before it begins: {}", finding.error);
@@ -239,7 +239,7 @@ impl<'l, B: RunExperiments> Stages<'l, B> {
         Ok(())
     }
 
-    /// The pass of the pipeline after which a later stage gives up, if there is one.
+    /// Finds the pipeline pass after which a later stage crashes, if there is one.
     fn who_makes_it(&mut self, finding: &mut BisectFinding) -> Result<(), Fatal> {
         let mut listed = self.experiment.clone();
         (listed.probe.listed, listed.probe.until) = (true, Some(Stage::Pipeline));
@@ -252,8 +252,8 @@ impl<'l, B: RunExperiments> Stages<'l, B> {
         Ok(())
     }
 
-    /// Searches the passes up to `total`, which fails; `start` is known to be good. `None` where no number of passes is
-    /// good.
+    /// Searches the passes up to `total`, which fails; `start` is known to be good. Returns `None` if no number of
+    /// passes is good.
     fn search(
         &mut self,
         passes: Passes,
@@ -273,8 +273,7 @@ impl<'l, B: RunExperiments> Stages<'l, B> {
             let mut points = search.next(self.runner.width());
             let mut fresh = false;
             if points.is_empty() {
-                // Times are not the same twice, and wrong results may not be: what they say is believed when it was
-                // seen again.
+                // Times vary, and wrong results may vary, so confirm them before accepting the border.
                 let varies = is_timed || self.criterion.failing == FailureKind::Wrong;
                 let Some(border) = search.border().filter(|_| varies && !(is_timed && confirmations == 0)) else {
                     break;
@@ -285,7 +284,7 @@ impl<'l, B: RunExperiments> Stages<'l, B> {
                 }
                 (points, fresh) = (vec![border.good, border.bad], true);
                 if !is_timed {
-                    // Each has its own limit of time.
+                    // Each run has its own time limit.
                     let more = CONFIRMING_RUNS.div_ceil(self.experiment.runs.max(1)) - 1;
                     points.extend(std::iter::repeat_n(border.good, more as usize));
                 }
@@ -307,13 +306,13 @@ impl<'l, B: RunExperiments> Stages<'l, B> {
             let before = search.border();
             let mut judged: Vec<(u64, Judgement)> =
                 points.into_iter().zip(seen.iter().map(|seen| self.criterion.judge(seen))).collect();
-            // What was bad once is bad.
+            // A point that failed once is bad.
             judged.sort_by_key(|(_, judgement)| *judgement == Judgement::Bad);
             judged.into_iter().for_each(|(point, judgement)| search.learn(point, judgement));
             if fresh && search.border() == before {
                 break;
             }
-            // The last pass of a build is the one of its number; one that crashes tells none.
+            // The last pass of a build has the build's number. A build that crashes reports no passes.
             names.extend(
                 seen.iter()
                     .filter_map(ExperimentOutcome::probed)
@@ -324,7 +323,7 @@ impl<'l, B: RunExperiments> Stages<'l, B> {
         let name = names.into_iter().rfind(|pass| pass.number == border.bad);
         let pass =
             name.unwrap_or_else(|| Invocation { number: border.bad, pass: "a pass".into(), unit: "something".into() });
-        // How many passes a build would have that crashes is not known.
+        // The number of passes is unknown for a build that crashes.
         let of = (self.criterion.failing != FailureKind::Crash || all.is_some()).then_some(total);
         Ok(Some(Culprit { pass, of, from: border.good + 1 }))
     }
@@ -344,7 +343,7 @@ impl<'l, B: RunExperiments> Stages<'l, B> {
     }
 }
 
-/// The same with as little of code generation as there is.
+/// The same experiment with minimal code generation.
 pub fn with_least_codegen(base: &Experiment) -> Experiment {
     let mut experiment = base.clone();
     experiment.configuration.codegen_opt = 0;
@@ -352,7 +351,7 @@ pub fn with_least_codegen(base: &Experiment) -> Experiment {
     experiment
 }
 
-/// The same with as little of assembly as there is.
+/// The same experiment with minimal assembly.
 pub fn with_least_assembly(base: &Experiment) -> Experiment {
     let mut experiment = base.clone();
     experiment.configuration.ptx_opt = Some(0);

@@ -1,6 +1,4 @@
-//! Tests of verdicts on builds that are wrong from a known stage on.
-//!
-//! They have any number of passes.
+//! Tests of verdicts on builds that go wrong at a known stage, with any number of passes.
 
 use std::rc::Rc;
 
@@ -12,7 +10,7 @@ use proptest::prelude::*;
 use super::super::rate::FailureRate;
 use super::*;
 
-/// What is wrong. Code generation and the assembler may need a pass of the pipeline to run before; 0 for none.
+/// The fault. A fault of code generation or the assembler may need a pass of the pipeline to run first; 0 means none.
 #[derive(Clone, Copy, Debug)]
 enum Wrong {
     Pass(u64),
@@ -21,21 +19,21 @@ enum Wrong {
     AssemblerLevel { needs: u64, level: u8 },
 }
 
-/// A compiler with so many passes.
+/// A model compiler with this many passes.
 #[derive(Clone, Copy, Debug)]
 struct Compiler {
     passes: u64,
     codegen_passes: u64,
     wrong: Wrong,
     width: usize,
-    /// How often code that is wrong fails, of 100 runs.
+    /// How many of 100 runs of wrong code fail.
     percent: u64,
-    /// What has come of runs so far.
+    /// The state of the random numbers for the runs.
     random: u64,
 }
 
 impl Compiler {
-    /// Whether one of so many runs fails.
+    /// Whether one of `runs` runs fails.
     fn fails(&mut self, runs: u32) -> bool {
         (0..runs).any(|_| {
             self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -65,7 +63,7 @@ impl Compiler {
         }
     }
 
-    /// What is found where everything is on.
+    /// The finding with all stages on.
     fn found(mut self) -> BisectFinding {
         let mut experiment = Experiment::of(&Configuration::recorded(Dim3::default(), Dim3::default(), 0));
         experiment.runs = 400;
@@ -99,7 +97,7 @@ impl RunExperiments for Compiler {
     }
 }
 
-/// One of `count` passes, or none of them.
+/// One of `count` passes, or 0 for none.
 fn needed(count: u64) -> impl Strategy<Value = u64> {
     prop_oneof![Just(0), 1..=count]
 }
@@ -127,7 +125,7 @@ fn compiler() -> impl Strategy<Value = Compiler> {
 }
 
 proptest! {
-    /// Whatever fails in some runs alone, the pass is found, or nothing is said.
+    /// If only some runs fail, the search finds the right pass or reports no pass.
     #[test]
     fn what_fails_now_and_then_is_no_other_pass(compiler in compiler(), percent in 5..100_u64, random: u64) {
         let Wrong::Pass(number) = compiler.wrong else { return Ok(()) };
