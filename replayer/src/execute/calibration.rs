@@ -1,18 +1,18 @@
 //! Finds the bytes that a kernel only writes, with code that is known to be right.
 //!
-//! [`Calibration::find`] runs the code on memory in which it fills bytes, and looks at what becomes of them:
+//! [`Calibration::find`] fills bytes of the memory, runs the code, and checks the result:
 //!
-//! 1. Runs on the recorded memory tell which results vary by themselves.
-//! 2. Runs with some low bits of each element flipped tell what is written: flipped bits that stay were not. First the
-//!    bits of all buffers, then those of the written buffers alone, so that inputs are as recorded. Indices and sizes
-//!    stay near what they were, and hardly a kernel fails. Each element and run has other bits, so that a copy of a
-//!    flipped element does not pass for one that stayed.
-//! 3. Each buffer's written bytes are filled with a pattern. If bytes of it, or anything else, do not become the
+//! 1. Runs on the recorded memory show which results vary.
+//! 2. Runs with some low bits of each element flipped show which elements the kernel writes: it did not write those
+//!    whose flipped bits stay. The first runs flip bits of all buffers. The others flip only the written buffers, so
+//!    the inputs are the recorded ones. Indices and sizes stay near their recorded values, so few kernels fail. The
+//!    bits depend on the element and the run, so a copy of a flipped element does not look like an unchanged one.
+//! 3. Each buffer's written bytes are filled with a pattern. If some of them, or anything else, then differ from the
 //!    recorded result, the kernel reads them first, and they leave the set.
-//! 4. All sets are filled together, several times from each of two complementary patterns. What stays filled leaves the
-//!    set.
+//! 4. All sets are filled together, several times from each of two complementary patterns. Bytes that stay filled leave
+//!    the set.
 //!
-//! So padding, words written in part, races and data-dependent writes leave the set by what they do.
+//! This removes padding, partly written words, races and data-dependent writes from the set.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -29,16 +29,16 @@ use super::series::Series;
 use crate::verify::comparison::RegionComparison;
 use crate::verify::evidence;
 
-/// Runs from each pattern, and runs that tell what varies; one of each if runs are long.
+/// Runs from each pattern, and runs that show which results vary. One of each if runs are long.
 const RUNS: usize = 3;
 const LONG: Duration = Duration::from_secs(1);
-/// All runs take at most so long; what is not looked at by then is not filled.
+/// Time limit for all runs. Memory not checked by then is not filled.
 const BUDGET: Duration = Duration::from_secs(60);
-/// Pieces in which bits are flipped at a time: all may have to be read back.
+/// Pieces in which bits are flipped at a time. All of them may have to be read back.
 const WINDOW: usize = (256 << 20) / CHUNK as usize;
-/// Times that the sets together may turn out to be too large.
+/// How often the combined sets may turn out to be too large.
 const ROUNDS: usize = 4;
-/// Times that the bytes of one buffer may.
+/// How often the bytes of one buffer may turn out to be too many.
 const TRIES: usize = 3;
 /// Bytes of an element of unknown type.
 const ELEMENT: usize = 4;
@@ -47,39 +47,39 @@ const WORD: usize = 8;
 
 /// Bytes of pieces, by their numbers.
 type Sets = BTreeMap<usize, Mask>;
-/// Contents of pieces that are not as recorded.
+/// Contents of pieces that differ from the recording.
 type Contents = BTreeMap<usize, Vec<u8>>;
 
-/// Runs of right code on memory that is filled in part.
+/// Runs of right code on partly filled memory.
 pub struct Calibration<'a, 'm> {
     series: &'a Series<'a>,
     memory: &'a mut ResidentMemory<'m>,
     done: &'a mut RunOutcome,
-    /// The regions in question.
+    /// The regions to calibrate.
     regions: BTreeSet<usize>,
     begin: Instant,
     runs: usize,
-    /// Results that vary by themselves.
+    /// Results that vary between runs.
     varying: Sets,
-    /// Where recorded memory is, first and last + 1 address, ascending.
+    /// The ranges of recorded memory, as first and last + 1 address, ascending.
     live: Vec<(u64, u64)>,
 }
 
-/// What became of filled bytes.
+/// The state of filled bytes after a run.
 #[derive(Default)]
 struct Verdict {
-    /// They are the recorded result.
+    /// Bytes with the recorded result.
     right: Sets,
-    /// Regions with filled bytes that are neither that nor the pattern.
+    /// Regions with filled bytes that hold neither the recorded result nor the pattern.
     wrong: BTreeSet<usize>,
-    /// Elements with filled bytes that became something else.
+    /// Elements with filled bytes that changed to something else.
     others: Sets,
-    /// Something that was not filled is not as recorded.
+    /// Whether an unfilled byte differs from the recording.
     is_elsewhere: bool,
 }
 
-/// The same of one piece: filled bytes that are not the recorded result, those of them that are not the pattern either,
-/// and whether something else is not as recorded.
+/// The same for one piece: filled bytes without the recorded result, those of them that also lost the pattern, and
+/// whether an unfilled byte differs from the recording.
 struct PieceVerdict {
     wrong: Mask,
     others: Mask,
@@ -107,8 +107,7 @@ impl<'a, 'm> Calibration<'a, 'm> {
 
     /// The bytes of the regions that the kernel only writes.
     ///
-    /// # Errors
-    /// The kernel fails, or the device does.
+    /// # Errors If the kernel or the device fails.
     pub fn find(mut self) -> Result<PoisonMap, DeviceError> {
         self.find_varying()?;
         let written = self.written()?;
@@ -156,17 +155,17 @@ impl<'a, 'm> Calibration<'a, 'm> {
         Ok(())
     }
 
-    /// The words in which a byte varies: what is right in them is so by chance.
+    /// The words with a varying byte. Bytes in them match the recording only by chance.
     fn varying_words(&self) -> Sets {
         let widened =
             |(piece, mask): (&usize, &Mask)| (*piece, mask.clone().widened(WORD, self.memory.after(*piece).len()));
         self.varying.iter().map(widened).collect()
     }
 
-    /// The elements that the kernel writes on its recorded inputs, as far as flipped bits tell.
+    /// The elements that the kernel writes on its recorded inputs, as far as flipped bits show.
     ///
-    /// With flipped inputs a kernel writes other places and other values, so the first runs only tell which buffers are
-    /// written at all. The bits of these alone are flipped in the second runs.
+    /// With flipped inputs a kernel writes other values to other places, so the first runs only show which buffers it
+    /// writes. The second runs flip only the bits of these buffers.
     fn written(&mut self) -> Result<Sets, DeviceError> {
         let regions = self.regions.clone();
         let touched = self.written_among(&regions)?;
@@ -221,7 +220,7 @@ impl<'a, 'm> Calibration<'a, 'm> {
         Ok(Sets::new())
     }
 
-    /// The part of all sets that is right from both patterns, every time.
+    /// The part of all sets that gets the recorded result from both patterns, every time.
     fn together(&mut self, mut sets: Sets) -> Result<Sets, DeviceError> {
         'round: for _ in 0..ROUNDS {
             if sets.is_empty() {
@@ -250,7 +249,7 @@ impl<'a, 'm> Calibration<'a, 'm> {
         Ok(Sets::new())
     }
 
-    /// Runs from memory in which these bytes are filled.
+    /// Runs the kernel with these bytes filled.
     fn fill(&mut self, sets: &Sets, pattern: u8) -> Result<Verdict, DeviceError> {
         let look = self.look();
         let of = |(piece, mask): (&usize, &Mask)| {
@@ -278,14 +277,14 @@ impl<'a, 'm> Calibration<'a, 'm> {
         Ok(verdict)
     }
 
-    /// One run from memory with these pieces as given; what it left that is not as recorded.
+    /// Runs the kernel with these contents of pieces, and returns the result where it differs from the recording.
     fn run(&mut self, given: &Contents) -> Result<Contents, DeviceError> {
         self.series.once(self.memory, given, self.done)
     }
 
     fn map(&self, written: &Sets, found: &Sets) -> PoisonMap {
         let mut map = PoisonMap::default();
-        // Written bytes of each region, and those that verification shows, by elements.
+        // For each region, the written bytes and those that verification detects, by elements.
         let mut counts: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
         let none = Mask::default();
         for (piece, written) in written {
@@ -320,7 +319,7 @@ impl<'a, 'm> Calibration<'a, 'm> {
     }
 }
 
-/// What is known of all pieces, for several threads at a time.
+/// Facts about all pieces, shared by several threads.
 #[derive(Clone, Copy)]
 struct Look<'s> {
     pieces: RecordedPieces<'s>,
@@ -330,7 +329,7 @@ struct Look<'s> {
 }
 
 impl Look<'_> {
-    /// A piece with low bits of each element flipped; addresses stay.
+    /// A piece with low bits of each element flipped. Addresses stay.
     fn flipped(&self, piece: usize, run: usize) -> Vec<u8> {
         let mut bytes = self.pieces.before(piece).to_vec();
         let (start, addresses) = (self.pieces.address(piece), self.addresses(piece));
@@ -342,7 +341,7 @@ impl Look<'_> {
         bytes
     }
 
-    /// The elements of a piece that differ from what was there before the run, or that the launch changed.
+    /// The elements of a piece that differ from their contents before the run, or that the launch changed.
     fn written_of(&self, piece: usize, flipped: &[u8], left: &[u8]) -> Mask {
         let (before, after) = (self.pieces.before(piece), self.pieces.after(piece));
         let mut mask = Mask::differing(flipped, left);
@@ -352,7 +351,7 @@ impl Look<'_> {
         mask
     }
 
-    /// Bytes of an element at most, so that bits of each are flipped.
+    /// The size of the piece's smallest elements, at most [`ELEMENT`], so every element gets flipped bits.
     fn step(&self, piece: usize) -> usize {
         let Some((region, chunk)) = self.pieces.chunk(piece) else { return ELEMENT };
         let Some(comparison) = self.comparisons.get(region) else { return ELEMENT };
@@ -362,11 +361,11 @@ impl Look<'_> {
         sizes.min().unwrap_or(ELEMENT)
     }
 
-    /// Bytes of aligned words that may be addresses of recorded memory: a kernel that follows another one fails.
+    /// Bytes of aligned words that may be addresses of recorded memory. A kernel that follows a wrong address fails.
     fn addresses(&self, piece: usize) -> Mask {
         let lowest = self.live.first().map_or(u64::MAX, |(start, _)| *start);
         let is_address = |word: u64| {
-            // Nearly no word is one.
+            // Few words are addresses.
             if word < lowest {
                 return false;
             }
@@ -382,7 +381,7 @@ impl Look<'_> {
         mask
     }
 
-    /// What became of a piece in which `filled` was filled.
+    /// Judges a piece in which `filled` was filled.
     fn judge(&self, piece: usize, left: &[u8], filled: Option<&Mask>, pattern: u8) -> PieceVerdict {
         let after = self.pieces.after(piece);
         let wrong = Mask::differing(left, after);
@@ -399,20 +398,20 @@ impl Look<'_> {
             others.keep(&wrong);
             others.keep(filled);
             others.remove(varying);
-            // Of a value that is computed from what was filled, some bytes may be right by chance.
+            // If a value was computed from filled bytes, some of its bytes may be right by chance.
             others = others.widened(WORD, left.len());
         }
         PieceVerdict { wrong, others, is_elsewhere: !elsewhere.is_empty() }
     }
 }
 
-/// Some of the lowest four bits, at least one: others for each address and run.
+/// Some of the lowest four bits, at least one. They depend on the address and the run.
 fn low_bits(address: u64, run: usize) -> u8 {
     let mixed = (address ^ (run as u64) << 56).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     1 + ((mixed ^ mixed >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40) as u8 % 15
 }
 
-/// Sets without the bytes of others.
+/// Removes the bytes of other sets from sets.
 fn without(mut sets: Sets, others: &Sets) -> Sets {
     for (piece, others) in others {
         if let Some(mask) = sets.get_mut(piece) {

@@ -1,4 +1,4 @@
-//! Hardware counters of a launch: where they are counted, and the launches that they take.
+//! Hardware counters of a launch: opens them and runs the launches to count.
 
 use mneme_device::counters::{CountedLaunch, Counters};
 use mneme_device::{DeviceError, Interface, ProfilerError};
@@ -10,7 +10,7 @@ use super::resident::ResidentMemory;
 use super::series::Series;
 use crate::context::timing::Timing;
 
-/// Opens the counters of the device that is current.
+/// Opens the counters of the current device.
 pub fn open(plan: &ExecutorPlan<'_>) -> Result<Counters, ProfilerError> {
     if plan.is_cpu {
         return Err(ProfilerError::CountersOfCpu);
@@ -24,7 +24,7 @@ pub fn open(plan: &ExecutorPlan<'_>) -> Result<Counters, ProfilerError> {
     Counters::open(&mneme_system::toolkits::toolkits(), &plan.library, plan.ordinal)
 }
 
-/// The launch of a series, as it is counted: it begins as its timed runs do.
+/// The counted launch of a series. It begins like the timed runs.
 pub struct CountedSeries<'a, 'b> {
     pub memory: &'a mut ResidentMemory<'b>,
     pub series: &'a Series<'a>,
@@ -38,7 +38,7 @@ impl CountedLaunch for CountedSeries<'_, '_> {
             self.memory.flush_cache()?;
         }
         self.series.moved.bring(self.series.device)?;
-        // What still runs when the range begins would be counted.
+        // Work that is still running when the range begins would count too.
         self.series.device.wait()
     }
 

@@ -1,4 +1,4 @@
-//! Dumps of memory that differs, for `--dump-diff`.
+//! Dumps of differing memory, for `--dump-diff`.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -24,10 +24,9 @@ struct DumpedMismatch<'a> {
 
 const INDEX: &str = "index.json";
 
-/// Makes the folder ready: there is an empty index in it, and nothing of an earlier replay.
+/// Prepares the folder: removes the files of an earlier replay, and writes an empty index.
 ///
-/// # Errors
-/// The folder cannot be made, or nothing can be written to it.
+/// # Errors If the folder cannot be created or written.
 pub fn prepare(folder: &Path) -> std::io::Result<()> {
     private::create_folder(folder)?;
     private::write(&folder.join(INDEX), "[]\n")?;
@@ -46,8 +45,8 @@ fn is_ours(name: &str) -> bool {
     number.is_some_and(|number| number.len() >= 3 && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// Writes `index.json` and, for each buffer that failed, what was recorded and what was replayed. `wrong` are the
-/// pieces that differ and still are as the kernel left them; all others were as recorded.
+/// Writes `index.json` and the recorded and replayed contents of each buffer that failed. `wrong` are the pieces that
+/// differ and still hold the kernel's result; all others were as recorded.
 pub fn write(
     folder: &Path,
     device: &dyn Device,

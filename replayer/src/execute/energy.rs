@@ -1,34 +1,32 @@
-//! The energy of a launch, from a counter that is much too coarse for one.
+//! Measures the energy of a launch with a counter that is too coarse for a single one.
 //!
-//! The driver counts millijoules, updates its count every 20 to 100 ms, and takes milliseconds to tell it. So a launch
-//! is repeated, memory put back each time, while another thread watches the counter: what counts lies between two
-//! updates, whole updates and whole repetitions. Repetitions that only put memory back tell what that costs. The two
-//! take turns, because a device uses more as it gets warmer; how much their differences vary tells whether they say
-//! anything.
+//! The driver counts millijoules, updates its count every 20 to 100 ms, and takes milliseconds to return it. So the
+//! launch is repeated, with memory restored each time, while another thread polls the counter. Only whole updates and
+//! whole repetitions between two updates count. Repetitions that only restore memory measure that cost. Both kinds
+//! alternate, because a device uses more energy as it gets warmer. The spread of their differences decides whether the
+//! result is usable.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The clocks of a device at rest rise in steps; nothing is measured before.
+/// Clocks of an idle device rise in steps, so measuring starts later.
 const WARM_UP: Duration = Duration::from_millis(500);
-/// A turn's first updates still have what was before it: the counter of an H200 lags by up to 60 ms.
+/// A turn's first updates still contain earlier work: the counter of an H200 lags by up to 60 ms.
 const SETTLING: usize = 2;
-/// What is measured of a turn, at least, and how long it may take in all.
+/// The shortest measured part of a turn, and its longest total time.
 const TURN: Duration = Duration::from_millis(300);
 const LONGEST_TURN: Duration = Duration::from_secs(2);
 /// Pairs of turns.
 const FEWEST: usize = 3;
 const MOST: usize = 8;
-/// Standard errors of the mean, as parts of it: measuring ends early below the first; above the second there is no
-/// answer.
+/// Relative standard errors of the mean. Below the first, measuring ends early. Above the second, there is no result.
 const FINE: f64 = 0.02;
 const COARSEST: f64 = 0.2;
 
-/// Joules that one repetition of `with` uses more than one of `without`; `None` where `counter` (millijoules) says
-/// nothing or changes too seldom, and where the difference is lost in what either varies by.
+/// Joules that one repetition of `with` uses beyond one of `without`. `None` if `counter` (millijoules) returns nothing
+/// or changes too seldom, or if the difference is smaller than the noise.
 ///
-/// # Errors
-/// Those of the repetitions.
+/// # Errors Errors of the repetitions.
 pub fn of_difference<E>(
     counter: impl Fn() -> Option<u64> + Sync,
     with: impl Fn() -> Result<(), E>,
@@ -57,11 +55,11 @@ pub fn of_difference<E>(
 #[derive(Clone, Copy, Debug)]
 struct Update {
     millijoules: u64,
-    /// That had ended by then.
+    /// Repetitions that had ended by then.
     repetitions: u32,
 }
 
-/// The updates while `body` is repeated.
+/// Collects the updates while `body` is repeated.
 fn turn<E>(counter: &(impl Fn() -> Option<u64> + Sync), body: &impl Fn() -> Result<(), E>) -> Result<Vec<Update>, E> {
     let (repetitions, over) = (AtomicU32::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {
@@ -81,7 +79,7 @@ fn turn<E>(counter: &(impl Fn() -> Option<u64> + Sync), body: &impl Fn() -> Resu
     })
 }
 
-/// Looks at the counter until there is enough, or no use in going on.
+/// Polls the counter until there are enough updates, or until continuing is useless.
 fn watch(counter: &impl Fn() -> Option<u64>, repetitions: &AtomicU32, over: &AtomicBool) -> Vec<Update> {
     let (start, mut settled) = (Instant::now(), None);
     let (mut updates, mut seen) = (Vec::new(), None);
@@ -96,7 +94,7 @@ fn watch(counter: &impl Fn() -> Option<u64>, repetitions: &AtomicU32, over: &Ato
                 break;
             }
         }
-        // A counter that answers at once need not be asked all the time.
+        // Limits the polling rate for counters that answer at once.
         std::thread::sleep(Duration::from_micros(200));
     }
     updates
@@ -109,7 +107,7 @@ fn per_repetition(updates: &[Update]) -> Option<f64> {
     Some(last.millijoules.saturating_sub(first.millijoules) as f64 / 1e3 / f64::from(repetitions))
 }
 
-/// The mean, if its standard error is at most this part of it.
+/// The mean, if its relative standard error is at most `part`.
 fn known_to(values: &[f64], part: f64) -> Option<f64> {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
@@ -130,7 +128,7 @@ mod tests {
                 .map(|(millijoules, repetitions)| Update { millijoules: *millijoules, repetitions: *repetitions })
                 .collect()
         };
-        // The first interval is of what was before.
+        // The first interval contains earlier work.
         let turn = updates(&[(1_000, 3), (9_000, 50), (12_000, 150), (15_000, 250)]);
         assert_eq!(per_repetition(&turn), Some(0.03));
         assert_eq!(per_repetition(&turn[..2]), None, "one update after settling");
@@ -157,7 +155,7 @@ mod tests {
     #[test]
     fn a_counter_that_counts_is_watched_beside_the_repetitions() {
         let start = Instant::now();
-        // 100 W, told every 20 ms.
+        // 100 W, updated every 20 ms.
         let counter = || Some(start.elapsed().as_millis() as u64 / 20 * 2_000);
         let body = || -> Result<(), ()> {
             std::thread::sleep(Duration::from_millis(1));

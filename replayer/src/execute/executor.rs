@@ -1,4 +1,4 @@
-//! An executor as the supervisor sees it.
+//! The supervisor's side of an executor.
 
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -13,7 +13,7 @@ use mneme_sandbox::frame::{self, Inbox};
 use super::message::{ExecutorReport, ExecutorRequest, RunRequest};
 use super::{ExecutorPlan, files, serve};
 
-/// How long a device may take to start, and the snapshot to be made resident.
+/// Time limit for starting a device and loading the snapshot onto it.
 const START_LIMIT: Duration = Duration::from_secs(300);
 /// How long an idle executor may take to read a piece of a code object.
 const WRITE_LIMIT: Duration = Duration::from_secs(10);
@@ -21,26 +21,26 @@ const WRITE_LIMIT: Duration = Duration::from_secs(10);
 pub struct Executor {
     child: Child,
     stream: UnixStream,
-    /// Where files go that it is to write.
+    /// Sends files for the executor to write to.
     files: UnixDatagram,
     inbox: Inbox,
     pub description: Option<Description>,
     loading: bool,
-    /// The snapshot is resident.
+    /// Whether the snapshot is resident.
     pub ready: bool,
-    /// For what it is at.
+    /// The time allowed for the current work.
     allowance: Option<Allowance>,
-    /// Number of the last order to run something.
+    /// Number of the last run order.
     order: u64,
-    /// That it has arrived.
+    /// Whether that order has arrived.
     began: bool,
 }
 
-/// What the supervisor learns from reading.
+/// Events that the supervisor reads from an executor.
 pub enum ExecutorEvents {
-    /// Reports in their order, perhaps none.
+    /// Reports in order, possibly none.
     Reports(Vec<ExecutorReport>),
-    /// The process has closed its end: it is on its way out.
+    /// The process has closed its end and is exiting.
     Gone,
 }
 
@@ -51,7 +51,7 @@ impl Executor {
         let child = Child::start(if plan.quiet { ChildStderr::Kept } else { ChildStderr::Shown }, || {
             serve(plan, theirs, &their_files)
         })?;
-        // One that does not read what it is told hangs.
+        // An executor that does not read its orders hangs.
         ours.set_write_timeout(Some(WRITE_LIMIT))?;
         let allowance = Some(Allowance::new(START_LIMIT));
         Ok(Self {
@@ -72,7 +72,7 @@ impl Executor {
         self.stream.as_fd()
     }
 
-    /// When to ask whether it hangs.
+    /// When to check next whether it hangs.
     pub fn next_look(&self) -> Option<Instant> {
         self.allowance.as_ref().map(Allowance::next_look)
     }
@@ -82,7 +82,7 @@ impl Executor {
         self.allowance.as_mut().is_some_and(|allowance| self.child.is_late(allowance))
     }
 
-    /// Lets it read the snapshot, if it has not been told before.
+    /// Tells it to read the snapshot, unless that was done before.
     pub fn load(&mut self) -> std::io::Result<()> {
         if self.loading {
             return Ok(());
@@ -91,18 +91,17 @@ impl Executor {
         frame::write(&mut self.stream, &ExecutorRequest::Load, &[])
     }
 
-    /// The snapshot is resident and nothing is being run.
+    /// Whether the snapshot is resident and no run is active.
     pub fn is_free(&self) -> bool {
         self.ready && self.allowance.is_none()
     }
 
-    /// Whether the last order has arrived. An executor that goes before was killed by someone else, while it was idle.
+    /// Whether the last order has arrived. If an executor ends before, someone else killed it while it was idle.
     pub fn began(&self) -> bool {
         self.began
     }
 
-    /// Hands over a code object. The executor must be free. An error means that it is of no use any more, and is
-    /// killed.
+    /// Hands over a code object. The executor must be free. On an error the executor is unusable and is killed.
     pub fn run(&mut self, run: RunRequest, image: &[u8], limit: Duration) -> std::io::Result<()> {
         self.allowance = Some(Allowance::new(limit));
         self.order += 1;
@@ -122,7 +121,7 @@ impl Executor {
         self.child.abandon();
     }
 
-    /// Gives the process away, to be waited for; it is killed first where `kill` says so.
+    /// Returns the process, to be waited for. Kills it first if `kill` is set.
     pub fn dismiss(mut self, kill: bool) -> Child {
         if kill {
             self.child.terminate();
@@ -130,7 +129,7 @@ impl Executor {
         self.child
     }
 
-    /// Reads what has arrived.
+    /// Reads the messages that have arrived.
     pub fn progress(&mut self) -> ExecutorEvents {
         let mut buffer = [0; 64 * 1024];
         match self.stream.read(&mut buffer) {
@@ -143,7 +142,7 @@ impl Executor {
         loop {
             match self.inbox.pop::<ExecutorReport>() {
                 Ok(None) => return ExecutorEvents::Reports(reports),
-                // An answer to an order that nobody remembers must not pass for another's.
+                // A late answer to an older order must not count for the current one.
                 Ok(Some((ExecutorReport::Done(order, _), _))) if order != self.order => {
                     self.child.terminate();
                     return ExecutorEvents::Gone;

@@ -1,6 +1,6 @@
 //! Files that executors write.
 //!
-//! The supervisor opens them, as an executor of the CPU device may open none.
+//! The supervisor opens them, because an executor of the CPU device may not open files.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -11,15 +11,15 @@ use std::path::Path;
 use mneme_system::files::private;
 use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, recvmsg, sendmsg};
 
-/// A file for all recorded memory, whatever it has now.
+/// Creates a file for all recorded memory in its current state.
 pub fn create(path: &Path) -> io::Result<File> {
     private::options().write(true).create(true).truncate(false).open(path)
 }
 
-/// Sends what [`create`] gives.
+/// Sends the result of [`create`].
 pub fn send(to: &UnixDatagram, file: &io::Result<File>) -> io::Result<()> {
     let (text, descriptors) = match file {
-        // A datagram has at least a byte.
+        // A datagram needs at least one byte.
         Ok(file) => (" ".to_owned(), vec![file.as_raw_fd()]),
         Err(error) => (error.to_string(), Vec::new()),
     };
@@ -29,7 +29,7 @@ pub fn send(to: &UnixDatagram, file: &io::Result<File>) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits for what [`send`] sends.
+/// Receives the result that [`send`] sends.
 pub fn receive(from: &UnixDatagram) -> io::Result<File> {
     let (mut text, mut space) = ([0; 1024], nix::cmsg_space!(RawFd));
     let (length, descriptor) = {
@@ -42,7 +42,7 @@ pub fn receive(from: &UnixDatagram) -> io::Result<File> {
         (message.bytes, rights)
     };
     match descriptor {
-        // SAFETY: the kernel has just made it for this message, which is read once.
+        // SAFETY: the kernel created the descriptor for this message, and this is the only read of it.
         Some(descriptor) => Ok(unsafe { File::from_raw_fd(descriptor) }),
         None => Err(io::Error::other(String::from_utf8_lossy(&text[..length]))),
     }

@@ -1,16 +1,16 @@
 //! Runs on inputs that differ from the recorded one, judged by code that is known to be right.
 //!
-//! `FreshInput::of` makes an input from a seed: it changes the recorded memory and leaves addresses alone.
-//! [`FreshRuns::judge`] runs the code under test on it, in the module that has run on the recorded input, and the
-//! oracle (the application's own code), which computes what is right, and compares what both left by the rules in
+//! `FreshInput::of` makes an input from a seed: it changes the recorded memory but keeps addresses.
+//! [`FreshRuns::judge`] runs the code under test on it, in the module that has run on the recorded input. It also runs
+//! the oracle (the application's own code), which computes the right result, and compares both results by the rules in
 //! force.
 //!
-//! Code whose floating-point results differ from the oracle's may only round otherwise: multiplications are fused with
-//! additions, or are not. Such code agrees if its results lie between those of the recorded pipeline with and without
-//! fusing, and the oracle's. These pipelines are only built and run if the code differs.
+//! If the floating-point results differ from the oracle's, the code may only round differently, because compilers may
+//! fuse multiplications and additions. Such code agrees if its results lie between the oracle's and those of the
+//! recorded pipeline with and without fusing. These pipelines are built and run only if the code differs.
 //!
-//! Code that looks up its results, by what the input holds, is right on every input, and fast on those that it knows.
-//! So the times on fresh inputs are compared with those on the recorded one.
+//! Code may look up results by the input's contents and compute them otherwise. It is right on every input, but fast
+//! only on those that it knows. So the times on fresh inputs are compared with those on the recorded one.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,47 +35,47 @@ use super::series::Series;
 use crate::recording::snapshot::SnapshotRegion;
 use crate::verify::comparison::{Comparison, ElementTally, Part, RegionComparison};
 
-/// Pieces that are changed: one of so many, at least and at most so many. All have to be made and read back.
+/// Pieces to change: one in `PART`, at least `FEW` and at most `MOST`. All have to be made and read back.
 const PART: u64 = 200;
 const FEW: u64 = (1 << 20) / CHUNK;
 const MOST: u64 = (256 << 20) / CHUNK;
-/// In each of so many regions at least one piece is changed.
+/// The number of regions in which at least one piece changes.
 const REGIONS: usize = 256;
-/// Inputs are kept for other code as long as they take no more than this, bytes.
+/// Inputs are kept for other code while they take at most this many bytes.
 const KEPT: usize = 256 << 20;
-/// The oracle may take so many times as long as the run on the recorded input, and this besides, ns. That is much, so
-/// that no input is left out because the machine is busy.
+/// Time limit of the oracle: `SLOWER` times the run on the recorded input, plus `SLACK` in ns. It is generous, so a
+/// busy machine does not discard inputs.
 const SLOWER: u64 = 10;
 const SLACK: u64 = 1_000_000_000;
-/// Code that takes so many times as long on fresh inputs is doubted, if that is this much longer, ns: events of devices
-/// tell no less. Before that it runs on so many further inputs.
+/// Code is doubted if fresh inputs take `SLOW` times as long, and at least `TOLD` ns longer: device events cannot
+/// resolve less. Before that, it runs on `MORE` further inputs.
 const SLOW: f64 = 2.0;
 const TOLD: u64 = 5_000;
 const MORE: u64 = 6;
-/// Runs on the recorded input that a fresh one is compared with; one of those that take longer than this, ns.
+/// Runs on the recorded input to compare a fresh one with. One run is enough if it takes longer than this, in ns.
 const USUAL: usize = 3;
 const LONG: u64 = 20_000_000;
-/// Bytes of an address, and of an element of unknown type that changes places.
+/// Bytes of an address, and of a moved element of unknown type.
 const WORD: usize = 8;
-/// Bytes of an element of unknown type whose lowest bits change, and which.
+/// Bytes of an element of unknown type whose lowest bits change, and the mask of these bits.
 const SMALL: usize = 4;
 const LOW: u8 = 7;
 
 /// Contents of pieces, by their numbers.
 type Contents = BTreeMap<usize, Vec<u8>>;
 
-/// How an input is changed. Of [`WAYS`] seeds in a row each has another one.
+/// The ways to change an input. [`WAYS`] consecutive seeds use different ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     /// Floating-point numbers change in their last bits.
     LastBits,
     /// Floating-point numbers get other mantissas.
     Mantissas,
-    /// Floating-point numbers change places, and the lowest bits of other elements change.
+    /// Floating-point numbers are permuted, and the lowest bits of other elements change.
     Numbers,
-    /// All words change places.
+    /// All words are permuted.
     Words,
-    /// The lowest bits of all elements change: of small numbers, such as counts, and of codes.
+    /// The lowest bits of all elements change, for example of small counts and of codes.
     Bits,
 }
 
@@ -92,45 +92,46 @@ impl Change {
 }
 
 struct FreshInput {
-    /// The pieces that are not as recorded.
+    /// The pieces that differ from the recording.
     pieces: Contents,
-    /// They differ in more than what the kernel only writes.
+    /// Whether they differ in more than the bytes that the kernel only writes.
     is_other: bool,
 }
 
-/// What a run leaves wrong of a part of a region.
+/// The errors of a run in a part of a region.
 #[derive(Clone, Copy)]
 struct PartTally {
     part: Part,
-    /// Elements that are wrong by themselves.
+    /// Elements that are wrong individually.
     wrong: u64,
     errors: Errors,
 }
 
-/// What all runs on fresh inputs under the same rules have in common.
+/// Data shared by all runs on fresh inputs under the same rules.
 #[derive(Default)]
 pub struct FreshBasis {
     comparisons: Vec<RegionComparison>,
     /// The width of each region's numbers, if it holds some.
     widths: BTreeMap<usize, Option<Width>>,
-    /// What a kernel that does nothing leaves wrong of each piece on the recorded input.
+    /// The errors of a kernel without effect in each piece, on the recorded input.
     idle: BTreeMap<usize, Vec<PartTally>>,
-    /// Inputs by their seeds, and the bytes that they take.
+    /// Inputs by seed, and the bytes that they take.
     inputs: BTreeMap<u64, Rc<FreshInput>>,
     bytes: usize,
-    /// The code of the oracle, and what is known of its runs. Code under test could find more than a digest.
+    /// The code of the oracle, and the results of its runs. Only digests are kept, because code under test could find
+    /// more in this process.
     oracle: Option<ChunkId>,
     answers: BTreeMap<u64, Answer>,
     usual_of_oracle: Option<u64>,
 }
 
-/// What an oracle leaves on an input.
+/// The oracle's result on an input.
 #[derive(Clone)]
 struct Answer {
     digest: Digest,
-    /// Bytes that a kernel which does nothing leaves wrong.
+    /// Bytes that a kernel without effect gets wrong.
     shown: u64,
-    /// Of the device, ns.
+    /// Device time, ns.
     work: u64,
 }
 
@@ -142,7 +143,7 @@ pub struct FreshRuns<'a, 'm> {
     pub oracle_code: ChunkId,
     /// The recorded pipeline with and without fusing.
     pub pipelines: &'a [Series<'a>],
-    /// What is known of the oracle.
+    /// Facts about the oracle.
     pub about: &'a Oracle,
     pub memory: &'a mut ResidentMemory<'m>,
     pub basis: &'a mut FreshBasis,
@@ -151,13 +152,13 @@ pub struct FreshRuns<'a, 'm> {
     pub is_timed: bool,
 }
 
-/// By how much each fresh input slows the code down more than the oracle.
+/// How much each fresh input slows down the code, compared with the oracle.
 #[derive(Default)]
 struct Pace(Vec<f64>);
 
-/// What the runs on an input came to.
+/// The verdict on the runs on an input.
 enum Verdict {
-    /// The code agrees, and this is what a kernel that does nothing would leave wrong, bytes.
+    /// The code agrees. Contains the bytes that a kernel without effect would get wrong.
     Agrees(u64),
     Discarded,
     Differs(Vec<BufferFailure>),
@@ -165,10 +166,9 @@ enum Verdict {
 }
 
 impl FreshRuns<'_, '_> {
-    /// Runs on the inputs of these seeds, until one shows that the code is wrong or a context is lost.
+    /// Runs on the inputs of these seeds, until one shows that the code is wrong or the context is lost.
     ///
-    /// # Errors
-    /// The device fails.
+    /// # Errors If the device fails.
     pub fn judge(mut self, seeds: &[u64]) -> Result<(), DeviceError> {
         self.basis.follow(self.memory, &self.code.comparisons, self.oracle_code);
         let mut pace = Pace::default();
@@ -225,9 +225,9 @@ impl FreshRuns<'_, '_> {
         {
             return Ok(verdict);
         }
-        // The oracle runs last: on the CPU device the code could find its result in this process.
+        // The oracle runs last, because code on the CPU device could find its result in this process.
         let Some(rehearsal) = self.oracle_on(input).map(OracleRun::forget) else { return Ok(Verdict::Discarded) };
-        // Times of other code say nothing about the oracle's.
+        // Times of other code do not predict the oracle's.
         let usual = self.done.times.iter().max().copied().filter(|_| self.about.is_same);
         if usual.is_some_and(|usual| rehearsal.time > usual.saturating_mul(SLOWER).saturating_add(SLACK)) {
             return Ok(Verdict::Discarded);
@@ -257,7 +257,7 @@ impl FreshRuns<'_, '_> {
             self.note_pace(pace, input, (&run.work[..], work))?;
             return Ok(Verdict::Agrees(shown));
         }
-        // Code that varies on this input says nothing about other code.
+        // Code that varies on this input cannot judge other code.
         let is_steady = right.digest() == rehearsal.digest
             || self.oracle_on(input).is_some_and(|again| self.failures(&right.left, &again.left).is_empty());
         if !is_steady {
@@ -270,7 +270,7 @@ impl FreshRuns<'_, '_> {
         Ok(Verdict::Differs(failures))
     }
 
-    /// Runs on an input for which a digest of the right result is known. `None` if the code has another result.
+    /// Runs on an input with a known digest of the right result. `None` if the code's result differs.
     fn by_answer(
         &mut self,
         input: &Contents,
@@ -290,8 +290,8 @@ impl FreshRuns<'_, '_> {
         }
     }
 
-    /// Whether what the code left lies between what the oracle and the pipelines leave. Asks for the pipelines if they
-    /// are missing.
+    /// Whether the code's results lie between those of the oracle and the pipelines. Requests the pipelines if they are
+    /// missing.
     fn rounds_alone(&mut self, input: &Contents, right: &Contents, left: Contents) -> bool {
         self.done.wants_pipelines = !self.code.order.spec.pipelines && self.basis.has_numbers();
         let mut all = vec![right.clone()];
@@ -306,7 +306,7 @@ impl FreshRuns<'_, '_> {
         all.len() > 1 && self.failures(right, &self.without_rounding(&all, left)).is_empty()
     }
 
-    /// What was left, with the first of `all` in place of numbers that lie among those of `all`. NaNs are alike.
+    /// The results, with numbers that lie among those of `all` replaced by the first of `all`. All NaNs are equal.
     fn without_rounding(&self, all: &[Contents], mut left: Contents) -> Contents {
         let pieces: BTreeSet<usize> = all[0].keys().chain(left.keys()).copied().collect();
         for piece in pieces {
@@ -329,8 +329,8 @@ impl FreshRuns<'_, '_> {
         left
     }
 
-    /// Compares times on a fresh input, of code and oracle, with those that both take on the recorded one right after.
-    /// Of runs that can be repeated, the fastest counts.
+    /// Compares the times of code and oracle on a fresh input with their times on the recorded one right after. The
+    /// fastest of repeatable runs counts.
     fn note_pace(
         &mut self,
         pace: &mut Pace,
@@ -363,7 +363,7 @@ impl FreshRuns<'_, '_> {
         Ok(())
     }
 
-    /// What a long run of the oracle on the recorded input takes, ns.
+    /// The time of one run of the oracle on the recorded input, ns, for oracles with long runs. Measured once.
     fn usual_of_oracle(&mut self) -> Option<u64> {
         if self.basis.usual_of_oracle.is_none() {
             self.basis.usual_of_oracle = self.oracle_on(&Contents::new()).map(|run| run.work);
@@ -380,12 +380,12 @@ impl FreshRuns<'_, '_> {
         left.ok().map(|left| OracleRun { left, time: first(&run.times), work: first(&run.work) })
     }
 
-    /// What a kernel that does nothing leaves of a piece.
+    /// The contents of a piece after a kernel without effect.
     fn if_idle<'s>(&'s self, input: &'s Contents, piece: usize) -> Cow<'s, [u8]> {
         input.get(&piece).map_or_else(|| self.memory.before(piece), Vec::as_slice).into()
     }
 
-    /// What a kernel leaves of a piece that writes the recorded result whatever its input is.
+    /// The contents of a piece after a kernel that always writes the recorded result.
     fn if_repeated<'s>(&'s self, input: &'s Contents, piece: usize) -> Cow<'s, [u8]> {
         let (before, after) = (self.memory.before(piece), self.memory.after(piece));
         let Some(input) = input.get(&piece) else { return after.into() };
@@ -394,7 +394,7 @@ impl FreshRuns<'_, '_> {
         left.into()
     }
 
-    /// What is wrong of these pieces if a kernel leaves this of them. Pieces that `expected` lacks are as recorded.
+    /// The errors if a kernel leaves these contents of these pieces. Pieces missing from `expected` are as recorded.
     fn tallies<'s>(
         &'s self,
         pieces: &'s BTreeSet<usize>,
@@ -418,7 +418,7 @@ impl FreshRuns<'_, '_> {
         failing.map(|(part, (wrong, _))| wrong * self.rule(part).dtype().size() as u64).sum()
     }
 
-    /// The buffers in which `left` fails. Pieces that are in neither are as recorded.
+    /// The buffers in which `left` fails. Pieces in neither are as recorded.
     fn failures(&self, expected: &Contents, left: &Contents) -> Vec<BufferFailure> {
         let mut parts: BTreeMap<Part, (ElementTally, Errors)> = BTreeMap::new();
         let mut failures = Vec::new();
@@ -444,7 +444,7 @@ impl FreshRuns<'_, '_> {
         failures
     }
 
-    /// A piece of contents; one that is not in them is as recorded.
+    /// A piece of contents, or else of the recording.
     fn right<'s>(&'s self, contents: &'s Contents, piece: usize) -> &'s [u8] {
         contents.get(&piece).map_or_else(|| self.memory.after(piece), Vec::as_slice)
     }
@@ -453,7 +453,7 @@ impl FreshRuns<'_, '_> {
         self.code.comparisons[region].part(part)
     }
 
-    /// Whether a part of a region passes in which so many elements are wrong by themselves.
+    /// Whether a part of a region passes with this many individually wrong elements.
     fn passes(&self, part: Part, wrong: u64, errors: &Errors) -> bool {
         let rule = self.rule(part);
         let comparison = &self.code.comparisons[part.0];
@@ -465,7 +465,7 @@ impl FreshRuns<'_, '_> {
     }
 }
 
-/// Cuts a piece that differs by the rules of its region: the part, its rule, its offset in the region, and the bytes.
+/// Splits a piece that differs by the rules of its region: the part, its rule, its offset in the region, and the bytes.
 fn by_part(
     comparisons: &[RegionComparison],
     known: RecordedPieces<'_>,
@@ -481,7 +481,7 @@ fn by_part(
     }
 }
 
-/// What is wrong of a piece, by the parts of its region.
+/// The errors of a piece, by the parts of its region.
 fn tallies(
     comparisons: &[RegionComparison],
     known: RecordedPieces<'_>,
@@ -502,7 +502,7 @@ fn measured(rule: &Comparison, (expected, left): (&[u8], &[u8])) -> Errors {
     if rule.is_exact() { Errors::default() } else { rule.measure(expected, left) }
 }
 
-/// Whether a number lies among others.
+/// Whether a number lies between the least and the greatest of others.
 fn is_among<'s>(dtype: DataType, own: &[u8], others: impl Iterator<Item = &'s [u8]>) -> bool {
     let value = |bytes: &[u8]| match ElementValue::read(dtype, bytes) {
         ElementValue::Integer(value) => value as f64,
@@ -516,7 +516,7 @@ fn is_among<'s>(dtype: DataType, own: &[u8], others: impl Iterator<Item = &'s [u
 }
 
 impl FreshBasis {
-    /// Starts again if the rules or the oracle are others.
+    /// Starts again if the rules or the oracle changed.
     fn follow(&mut self, memory: &ResidentMemory<'_>, comparisons: &[RegionComparison], oracle: ChunkId) {
         if self.oracle != Some(oracle) {
             (self.oracle, self.usual_of_oracle) = (Some(oracle), None);
@@ -571,19 +571,19 @@ impl FreshBasis {
     }
 }
 
-/// Where recorded memory is.
+/// The addresses of recorded memory.
 fn live(memory: &ResidentMemory<'_>) -> Vec<Range<u64>> {
     memory.live().into_iter().map(|(start, end)| start..end).collect()
 }
 
-/// A run of the oracle: what it left, the time that it took, and what it took of the device, ns.
+/// A run of the oracle: its result, its wall time and its device time, ns.
 struct OracleRun {
     left: Contents,
     time: u64,
     work: u64,
 }
 
-/// The pieces that a run left, by their hashes.
+/// The pieces that a run left, as hashes.
 type Digest = Vec<(usize, ChunkId)>;
 
 fn digest(left: &Contents) -> Digest {
@@ -602,7 +602,7 @@ impl OracleRun {
         digest(&self.left)
     }
 
-    /// Wipes what it left.
+    /// Wipes the result from memory.
     fn forget(mut self) -> Rehearsal {
         let digest = self.digest();
         for bytes in self.left.values_mut() {
@@ -614,7 +614,7 @@ impl OracleRun {
 }
 
 impl Pace {
-    /// Notes what both take on a fresh input and on the recorded one, ns.
+    /// Notes the times of both on a fresh input and on the recorded one, ns.
     fn note(&mut self, code: (u64, u64), oracle: (u64, u64)) {
         let of = |(fresh, recorded): (u64, u64)| fresh.max(1) as f64 / recorded.max(1) as f64;
         let expected = code.1 as f64 * of(oracle);
@@ -622,14 +622,14 @@ impl Pace {
         self.0.push(if is_told { of(code) / of(oracle) } else { 1.0 });
     }
 
-    /// By how much the code is slower on fresh inputs, if that is too much. The input on which it is least counts.
+    /// The slowdown of the code on fresh inputs, if it is too large. The input with the smallest one counts.
     fn gap(&self) -> Option<f64> {
         self.0.iter().copied().min_by(f64::total_cmp).filter(|ratio| *ratio >= SLOW)
     }
 }
 
 impl FreshInput {
-    /// The input of a seed. It is empty if there is nothing that can be changed so.
+    /// The input of a seed. Empty if nothing can be changed this way.
     fn of(memory: &ResidentMemory<'_>, widths: &BTreeMap<usize, Option<Width>>, seed: u64) -> Self {
         let (live, regions) = (live(memory), memory.regions());
         let change = Change::of(seed, widths.values().any(Option::is_some));
@@ -654,8 +654,8 @@ impl FreshInput {
             apply(change, &mut bytes[part], widths[&region], &live, own);
             memory.fill(piece, &mut bytes, before);
             is_other |= bytes != before;
-            // What is filled stays so, or is what an earlier launch on the recorded input has left: code that only
-            // works if it finds nonsense there is wrong.
+            // Filled bytes keep the filling, or get the result of an earlier launch on the recorded input. Code that
+            // works only if it finds nonsense there is wrong.
             memory.fill(
                 piece,
                 &mut bytes,
@@ -669,8 +669,8 @@ impl FreshInput {
     }
 }
 
-/// The part of a piece that changes: all of it, or what is in one half of its region. So code is found out that looks
-/// at the beginning or the end of its input, and takes the rest for what it knows.
+/// The part of a piece to change: all of it, or the part in one half of its region. This detects code that checks only
+/// the beginning or the end of its input to recognise it.
 fn part(seed: u64, region: &SnapshotRegion, chunk: usize, length: usize) -> Range<usize> {
     let half = region.size as usize / 2 / WORD * WORD;
     let cut = half.saturating_sub(chunk * CHUNK as usize).min(length);
@@ -728,7 +728,7 @@ fn flip(bytes: &mut [u8], live: &[Range<u64>], seed: u64) {
     }
 }
 
-/// Has elements of so many bytes change places. Words that may be addresses stay where they are.
+/// Permutes elements of `size` bytes. Words that may be addresses stay.
 fn permute(bytes: &mut [u8], size: usize, live: &[Range<u64>], seed: u64) {
     let words = bytes.chunks(WORD).enumerate().filter(|(_, word)| !numbers::is_address(word, live));
     let places = words.flat_map(|(word, bytes)| (0..bytes.len() / size).map(move |part| word * WORD + part * size));

@@ -1,10 +1,10 @@
-//! Finding what a launch did to memory, and undoing it.
+//! Finds out what a launch did to memory, and undoes it.
 //!
-//! Both go by comparison with the recording and never by trust.
+//! Both compare all memory with the recording, and trust nothing.
 //!
-//! A GPU hashes all memory in place (reading a chunk back over the bus costs a hundred times what hashing it does) and
-//! restores it from copies that kernels cannot write to. The CPU device has no bus and runs no PTX: there memory is
-//! compared directly. AMD's GPUs run no PTX either: memory is read back from them.
+//! A GPU hashes all memory in place, because reading a chunk back over the bus costs a hundred times as much as hashing
+//! it. It restores memory from copies that kernels cannot write to. The CPU device has no bus and runs no PTX, so its
+//! memory is compared directly. AMD's GPUs run no PTX either, so their memory is read back.
 
 use std::ops::Range;
 
@@ -18,18 +18,18 @@ use super::pieces::{Cut, Piece};
 use crate::recording::snapshot::Snapshot;
 use crate::verify::comparison::Comparison;
 
-/// A fraction of the device's memory, and most bytes, that copies leave free for code objects and launches.
+/// The part of the device's memory, and the most bytes, that copies leave free for code objects and launches.
 const RESERVE_FRACTION: u64 = 32;
 const RESERVE: u64 = 512 << 20;
-/// In the device's answer: the piece is right and has no copy.
+/// A flag in the device's answer: the piece is right but has no copy.
 const RIGHT: u32 = 1 << 31;
 
-/// What an inspection came across.
+/// The result of an inspection.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct InspectionResult {
-    /// Pieces that are not as they should be, ascending.
+    /// Pieces with wrong contents, ascending.
     pub wrong: Vec<usize>,
-    /// Pieces that are as they should be and have to be restored from the snapshot.
+    /// Pieces with right contents that have to be restored from the snapshot, ascending.
     pub unrestored: Vec<usize>,
 }
 
@@ -40,7 +40,7 @@ pub enum Inspector {
 }
 
 impl Inspector {
-    /// Inspects all pieces. What is found wrong stays as it is, unless everything is to be restored.
+    /// Inspects all pieces. Leaves wrong pieces unchanged, unless `mode` restores everything.
     pub fn inspect(
         &self,
         device: &dyn Device,
@@ -85,9 +85,9 @@ pub struct DeviceInspector {
     /// Tables on the device, see inspect.ptx.
     table: u64,
     out: u64,
-    /// Recorded bytes after the launch on the device, by piece; 0 where they are not there.
+    /// Addresses of the recorded bytes after the launch on the device, by piece. 0 if a piece has none.
     references: Vec<u64>,
-    /// Where copies of recorded memory are, address and size.
+    /// Copies of recorded memory, as address and size.
     copies: Vec<(u64, u64)>,
 }
 
@@ -102,7 +102,8 @@ impl DeviceInspector {
         })
     }
 
-    /// Copies what the recorded launch changes, as far as there is room. Memory holds what it did before the launch.
+    /// Copies the pieces that the recorded launch changes, as space permits. Memory must hold the contents before the
+    /// launch.
     pub fn prepare(&mut self, device: &dyn Device, snapshot: &Snapshot, pieces: &[Piece]) -> Result<(), DeviceError> {
         let copies = copy_changed(device, snapshot, pieces, &mut self.copies)?;
         let mut table = Vec::with_capacity(pieces.len() * 64);
@@ -124,7 +125,7 @@ impl DeviceInspector {
         Ok(())
     }
 
-    /// Forbids kernels to read the copies, or lets them again.
+    /// Denies or allows kernels to read the copies.
     pub fn hide(&self, device: &dyn Device, is_hidden: bool) -> Result<(), DeviceError> {
         let set = |(address, size): &(u64, u64)| match is_hidden {
             true => device.hide(*address, *size),
@@ -159,7 +160,7 @@ impl DeviceInspector {
                 piece => found.wrong.push(piece as usize),
             }
         }
-        // What is restored from elsewhere is no different from what is right.
+        // Pieces restored from elsewhere are right now.
         if mode == InspectionMode::Restore {
             found.unrestored.append(&mut found.wrong);
         }
@@ -168,8 +169,9 @@ impl DeviceInspector {
         Ok(found)
     }
 
-    /// Measures bytes of buffers on the device: for each buffer its comparison and bytes, which must not need more than
-    /// they have on the device. Returns what could be measured, and leaves in `groups` the bytes that could not.
+    /// Measures errors of buffers on the device. Each group is the comparison of a buffer and the bytes to measure. It
+    /// may need only bytes that are on the device. Returns the measurements, and leaves in `groups` the bytes that it
+    /// could not measure.
     pub fn measure(
         &mut self,
         device: &dyn Device,
@@ -236,7 +238,7 @@ impl DeviceInspector {
         Ok(sums)
     }
 
-    /// Brings the recorded bytes of pieces that the launch changes to the device, once, where there is room.
+    /// Copies the recorded bytes of changed pieces to the device, once, as space permits.
     fn bring_references(
         &mut self,
         device: &dyn Device,
@@ -274,9 +276,9 @@ fn room(device: &dyn Device) -> Result<u64, DeviceError> {
     Ok(free.saturating_sub(RESERVE.min(total / RESERVE_FRACTION)))
 }
 
-/// Copies the pieces that the recorded launch changes, as many as there is room for, to memory that kernels cannot
-/// write to, and notes where (address and size). The address of each piece's copy, congruent to the piece's modulo 512;
-/// 0 if it has none.
+/// Copies pieces that the recorded launch changes, as many as fit, to memory that kernels cannot write to. Adds the
+/// copies (address and size) to `mapped`. Returns the address of each piece's copy, congruent to the piece's address
+/// modulo 512, or 0 without a copy.
 fn copy_changed(
     device: &dyn Device,
     snapshot: &Snapshot,
@@ -323,7 +325,7 @@ fn copy_changed(
     Ok(copies)
 }
 
-/// What the elements in `bytes` of a region have as magnitudes, for norms relative to them.
+/// The magnitudes of a region's elements in `bytes`, for relative norms.
 pub fn reference(
     comparison: &Comparison,
     snapshot: &Snapshot,

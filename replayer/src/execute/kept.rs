@@ -1,10 +1,10 @@
-//! Looks for what code keeps from one launch to the next in variables of its own.
+//! Finds state that code keeps from one launch to the next in its own variables.
 //!
-//! Recorded variables are compared and restored like all recorded memory. Code that is not the recorded kernel's may
-//! bring others. If a launch changes them, a later one may answer from them: with results of an earlier launch, or
-//! right so many times and wrong afterwards. Code that leaves them as it found them keeps nothing.
+//! Recorded variables are compared and restored like all recorded memory. Code other than the recorded kernel may add
+//! variables. If a launch changes them, a later launch may depend on them: it may return results of an earlier launch,
+//! or go wrong after a number of right ones. Code that leaves its variables unchanged keeps no state.
 //!
-//! [`Habits`] are what makes launches differ besides: clocks, and the device's heap.
+//! [`Habits`] are other sources of differences between launches: clocks, and the device's heap.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,10 @@ use mneme_image::{code_object, cpu_object, cubin};
 
 use crate::recording::snapshot::Snapshot;
 
-/// Larger variables cost too much to be read after each of many runs, bytes.
+/// Larger variables, in bytes, take too long to read after each of many runs.
 const MOST: u64 = 16 << 20;
 
-/// The variables of a module that the recording lacks.
+/// The variables of a module that are missing from the recording.
 #[derive(Debug, Default)]
 pub struct OwnVariables {
     variables: Vec<Variable>,
@@ -32,7 +32,7 @@ struct Variable {
 }
 
 impl OwnVariables {
-    /// Those of a module that was just loaded from `image`.
+    /// The extra variables of a module that was just loaded from `image`.
     pub fn of(
         device: &dyn Device,
         snapshot: &Snapshot,
@@ -43,7 +43,7 @@ impl OwnVariables {
         for name in names(image) {
             let Some((address, size)) = device.variable(module, &name)? else { continue };
             let recorded = snapshot.layout.regions.iter().find(|region| region.variable.as_ref() == Some(&name));
-            // A variable may be larger than the recorded one of its name.
+            // A variable may be larger than the recorded one of the same name.
             let known = recorded.map_or(0, |region| region.size).min(size);
             if known == size {
                 continue;
@@ -55,13 +55,13 @@ impl OwnVariables {
         Ok(Self { variables, changed: BTreeSet::new() })
     }
 
-    /// Looks at them after a run, unless that takes long.
+    /// Checks the variables after a run, unless that takes long.
     pub fn glance(&mut self, device: &dyn Device) -> Result<(), DeviceError> {
         let bytes: u64 = self.variables.iter().map(|variable| variable.loaded.len() as u64).sum();
         if bytes > MOST { Ok(()) } else { self.look(device) }
     }
 
-    /// Looks at them.
+    /// Checks the variables.
     pub fn look(&mut self, device: &dyn Device) -> Result<(), DeviceError> {
         for variable in &self.variables {
             let mut now = vec![0; variable.loaded.len()];
@@ -73,7 +73,7 @@ impl OwnVariables {
         Ok(())
     }
 
-    /// Names of those that a launch has changed.
+    /// Names of the variables that a launch changed.
     pub fn changed(self) -> Vec<String> {
         self.changed.into_iter().collect()
     }
@@ -105,7 +105,7 @@ impl Habits {
     }
 }
 
-/// The variables of a code object that its code may write to.
+/// The variables of a code object that its code may write.
 fn names(image: &[u8]) -> Vec<String> {
     if let Some(cubin) = cubin::parse(image) {
         return cubin.variables.into_iter().filter(|it| !it.constant).map(|variable| variable.name).collect();

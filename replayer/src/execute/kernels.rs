@@ -1,20 +1,20 @@
-//! Kernels of ours, in PTX, which look through memory where it is.
+//! PTX kernels that inspect and compare memory on the device.
 
 use mneme_device::{Device, DeviceError, DeviceFunction};
 use mneme_model::launch::{Dim3, Launch, LaunchAttributes};
 
-/// Threads of a block of either kernel.
+/// Threads per block of both kernels.
 const THREADS: u32 = 256;
 
-/// What an inspection does.
+/// The modes of an inspection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum InspectionMode {
-    /// Finds what is not as recorded after the launch, and restores everything else.
+    /// Finds pieces that differ from the recording after the launch, and restores the others.
     Settle = 0,
-    /// Finds what is not as recorded before the launch.
+    /// Finds pieces that differ from the recording before the launch.
     Look = 1,
-    /// Restores whatever is not as before the launch.
+    /// Restores all pieces that differ from the recording before the launch.
     Restore = 2,
 }
 
@@ -35,7 +35,7 @@ impl InspectionKernels {
         })
     }
 
-    /// Inspects the pieces of a table into `out`; both are described in inspect.ptx.
+    /// Inspects the pieces of a table and writes to `out`; inspect.ptx describes both.
     pub fn inspect(
         &self,
         device: &dyn Device,
@@ -48,7 +48,7 @@ impl InspectionKernels {
         launch(device, self.inspect, pieces, &arguments)
     }
 
-    /// Compares what the jobs name under bounds, and adds to `sums`; all are described in compare.ptx.
+    /// Compares the memory that the jobs name under bounds, and adds to `sums`; compare.ptx describes all of them.
     pub fn compare(
         &self,
         device: &dyn Device,
@@ -68,7 +68,7 @@ fn launch(
     blocks: usize,
     arguments: &[Vec<u8>],
 ) -> Result<(), DeviceError> {
-    // A device's memory has fewer chunks than a grid has blocks (2^31 - 1).
+    // A device's memory has fewer chunks than a grid can have blocks (2^31 - 1).
     let grid = Dim3::new(u32::try_from(blocks).expect("fewer chunks than blocks of a grid"), 1, 1);
     let launch =
         Launch { grid, block: Dim3::new(THREADS, 1, 1), shared_mem: 0, attributes: LaunchAttributes::default() };
@@ -78,7 +78,7 @@ fn launch(
 /// The constant that the chunk hash multiplies a word's number by (see [`mneme_model::hash`]).
 const KEY: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The hash's step over one word, which `WORD` and `KEYED` stand for.
+/// The hash's step for one word. `WORD` and `KEYED` are placeholders for it.
 const ABSORB: &str = "	add.u64 %x, WORD, KEYED;
 	shr.u64 %a, %x, 30;
 	xor.b64 %x, %x, %a;
@@ -99,7 +99,7 @@ const ABSORB: &str = "	add.u64 %x, WORD, KEYED;
 	add.u64 %high, %high, %a;
 ";
 
-/// Writes out the lines `absorb %w, n;` and the constants `KEY*n`.
+/// Expands the lines `absorb %w, n;` and the constants `KEY*n`.
 fn expand(source: &str) -> String {
     let multiple = |text: &str| KEY.wrapping_mul(text.parse().expect("a number in our own source"));
     let mut expanded = String::new();

@@ -16,12 +16,12 @@ use mneme_recording::poison::PoisonMap;
 use mneme_sandbox::confinement::Enforced;
 use serde::{Deserialize, Serialize};
 
-/// From the supervisor.
+/// Messages from the supervisor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ExecutorRequest {
     /// The snapshot is decoded: make it resident.
     Load,
-    /// Run the code object that follows as a blob. The number comes back with the answer.
+    /// Run the code object that follows as a blob. The answer repeats the number.
     Run(u64, Box<RunRequest>),
 }
 
@@ -35,21 +35,21 @@ pub struct RunRequest {
     /// Dynamic shared memory, bytes.
     pub shared_mem: u32,
     pub attributes: LaunchAttributes,
-    /// Folder for memory that differs.
+    /// Folder for differing memory.
     pub dump: Option<PathBuf>,
-    /// Of instrumented code.
+    /// Facts about instrumented code.
     pub watch: Option<InstrumentedCode>,
-    /// What is right on fresh inputs.
+    /// The code that computes the right results on fresh inputs.
     pub oracle: Option<Oracle>,
     /// The recorded pipeline with and without fusing multiplications and additions.
     pub pipelines: Vec<Oracle>,
     pub spec: RunSpec,
 }
 
-/// Other code for the kernel, and its launch. It follows the code object in the blob.
+/// Other code for the kernel, and its launch. The code follows the code object in the blob.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Oracle {
-    /// Where it is in the blob.
+    /// Its position in the blob.
     pub bytes: Range<usize>,
     /// The kernel's name in it.
     pub entry: String,
@@ -57,60 +57,60 @@ pub struct Oracle {
     pub block: Dim3,
     /// Dynamic shared memory, bytes.
     pub shared_mem: u32,
-    /// It is the application's own code.
+    /// Whether it is the application's own code.
     pub is_own: bool,
-    /// The code under test is the same, and is launched alike.
+    /// Whether the code under test is identical and has the same launch.
     pub is_same: bool,
 }
 
-/// How a code object is run, and what is told of it.
+/// How to run a code object, and what to report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunSpec {
     pub iterations: u32,
     pub warmup: u32,
-    /// When fewer runs are enough.
+    /// When to stop before all runs are done.
     pub stopping: Option<StoppingRule>,
-    /// What the device's caches hold when a run starts.
+    /// The contents of the device's caches at the start of a run.
     pub cache: CacheState,
-    /// The configuration's tolerance for buffers of which nothing is said.
+    /// The configuration's tolerance for buffers without a rule.
     pub tolerance: Option<Tolerance>,
-    /// Tell how runs differ from each other, in place of stopping at the first that differs from the recording.
+    /// Report how runs differ from each other, instead of stopping at the first that differs from the recording.
     pub survey: bool,
-    /// Tell a digest of what the last run leaves, in place of comparing it with the recording.
+    /// Return a digest of the last run's memory instead of comparing it with the recording.
     pub digest: bool,
-    /// Measure the energy of a launch as well, which takes seconds.
+    /// Also measure the energy of a launch, which takes seconds.
     pub energy: bool,
-    /// Count a launch with these hardware counters as well.
+    /// Also count a launch with these hardware counters.
     pub counters: Vec<String>,
-    /// Seeds of the fresh inputs that the code runs on after its series.
+    /// Seeds of the fresh inputs to run on after the series.
     pub fresh_inputs: Vec<u64>,
-    /// Fresh inputs may be judged by pipelines that round otherwise.
+    /// Pipelines that round differently may judge fresh inputs.
     pub pipelines: bool,
-    /// For all runs, if it is not the configuration's.
+    /// Time limit for all runs, if it differs from the configuration's.
     pub limit: Option<Duration>,
-    /// Look for races, for state that the code keeps, and for what it does on the recorded input alone.
+    /// Look for races, for state that the code keeps, and for behaviour specific to the recorded input.
     pub thorough: bool,
-    /// The code proves nothing unless it agrees on a fresh input.
+    /// The code is unproven unless it agrees on a fresh input.
     pub needs_fresh_input: bool,
-    /// Find the bytes of these regions that the code only writes; it is known to be right.
+    /// Find the bytes of these regions that the code only writes. The code is known to be right.
     pub calibrate: Option<Vec<usize>>,
-    /// File for all recorded memory as the last run leaves it.
+    /// File for all recorded memory after the last run.
     pub memory: Option<PathBuf>,
-    /// The code is instrumented for this: run it once for what it notes, and not for its times.
+    /// The code is instrumented: run it once and return its notes. Its times do not count.
     pub observe: Option<Observe>,
 }
 
-/// What an executor has to know of instrumented code.
+/// Facts about instrumented code.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InstrumentedCode {
     /// Instructions that note something.
     pub sites: u64,
-    /// Static shared memory that is shadowed, bytes.
+    /// Shadowed static shared memory, bytes.
     pub static_shared: u64,
     pub has_shared: bool,
 }
 
-/// What instrumented code has noted; sites by number.
+/// The notes of instrumented code. Sites are numbers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Noted {
     Faults(Vec<NotedFault>),
@@ -118,7 +118,7 @@ pub enum Noted {
     Touched(Vec<NotedRange>),
 }
 
-/// Memory that was read or written; neighbours that were touched alike are one.
+/// A range of memory with the same reads and writes. Neighbours with equal accesses are merged.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NotedRange {
     pub address: u64,
@@ -142,7 +142,7 @@ pub struct NotedExample {
     pub thread: u64,
     pub address: u64,
     pub bytes: u64,
-    /// What else there is to say, by kind of fault.
+    /// Further details; the meaning depends on the kind of fault.
     pub detail: u64,
 }
 
@@ -153,96 +153,96 @@ pub struct NotedWrite {
     pub thread: u64,
     pub address: u64,
     pub bytes: u64,
-    /// The watched bytes after it.
+    /// The watched bytes after the write.
     pub value: [u8; 8],
 }
 
-/// From an executor.
+/// Messages from an executor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ExecutorReport {
-    /// The device works; how far this process is confined, if it is.
+    /// The device works. Says how this process is confined, if it is.
     Device(Description, Option<Enforced>),
     /// The snapshot is resident.
     Ready,
-    /// The order of this number has arrived: what happens from here on may be its kernel's doing.
+    /// The order with this number has arrived. From now on, its kernel may have caused any failure.
     Began(u64),
-    /// The answer to the order of this number.
+    /// The answer to the order with this number.
     Done(u64, Box<RunOutcome>),
     /// This executor cannot be used.
     Unfit(StartError),
 }
 
-/// In place of a digest, where runs differ from each other.
+/// Replaces a digest if runs differ from each other.
 pub const VARIES: &str = "varies";
 
-/// What became of a run.
+/// The outcome of a run request.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunOutcome {
     pub status: ReplayStatus,
-    /// Whether the kernel ran to its end at least once.
+    /// Whether the kernel finished at least once.
     pub executed: bool,
     /// Empty, or one sentence.
     pub error: String,
     /// ns, warm-up runs first.
     pub times: Vec<u64>,
-    /// CPU time of each run on the CPU device, which depends less on other programs; elsewhere the same as `times`, ns.
+    /// CPU time of each run on the CPU device, ns, which depends less on other programs. Equals `times` on other
+    /// devices.
     #[serde(skip)]
     pub work: Vec<u64>,
-    /// Warm-up runs among them, where a stopping rule has said.
+    /// Warm-up runs among them, if a stopping rule decided the number.
     pub warmup: Option<u32>,
-    /// What took them.
+    /// The clock that measured the times.
     pub timer: Timer,
-    /// Why it was events, where something else was to; a sentence without its end.
+    /// Why events measured them instead of the requested timer: a sentence without its full stop.
     pub timer_reason: String,
-    /// Buffers that differ from the recording, the first of them, and their number.
+    /// The differing buffers: the first ones, and the number of all.
     pub mismatches: Vec<Mismatch>,
     pub differing_buffers: u64,
-    /// Largest errors in buffers that a tolerance is for, over all runs; `None` where runs were not compared one by
-    /// one.
+    /// Largest errors in buffers with a tolerance, over all runs. `None` if the runs were not compared one by one.
     pub largest: Option<Largest>,
-    /// What a survey found.
+    /// The results of a survey.
     pub variations: Option<Vec<Variation>>,
-    /// Hash of what the runs left where that is not as recorded: equal for runs that left equal memory; [`VARIES`]
-    /// where they did not.
+    /// Hash of memory where it differs from the recording. Equal for runs that left equal memory; [`VARIES`] if the
+    /// runs differ.
     pub digest: String,
-    /// Joules of a launch.
+    /// Joules per launch.
     pub energy: Option<f64>,
-    /// Hardware counters of a launch, and why there are none: a sentence without its end.
+    /// Hardware counters of a launch, and why they are missing: a sentence without its full stop.
     pub counters: BTreeMap<String, f64>,
     pub counters_reason: String,
-    /// After the runs.
+    /// Clocks after the runs.
     pub clocks: Option<Clocks>,
     pub metrics: Metrics,
-    /// What instrumented code has noted.
+    /// The notes of instrumented code.
     pub noted: Option<Noted>,
-    /// What it shows that memory is as recorded.
+    /// How much the match with the recording proves.
     pub evidence: Option<Evidence>,
-    /// What became of the fresh inputs.
+    /// The results on fresh inputs.
     pub fresh_inputs: FreshInputs,
-    /// The code differs on a fresh input, perhaps as a pipeline does that rounds otherwise.
+    /// The code differs on a fresh input, but a pipeline that rounds differently may agree.
     pub wants_pipelines: bool,
-    /// There is memory that may be input.
+    /// Whether some memory may be input.
     #[serde(skip)]
     pub has_input: bool,
-    /// Runs on the recorded input that left memory as recorded.
+    /// Runs on the recorded input with the recorded result.
     pub runs: u64,
     /// Doubts about the code.
     pub doubts: Vec<Doubt>,
     /// Bytes that the code only writes.
     pub calibrated: Option<Box<PoisonMap>>,
-    /// Why a file that was asked for is not there, in one sentence; the run is as good as with it.
+    /// Why a requested file is missing, in one sentence. The run itself is valid.
     pub unwritten: Option<String>,
-    /// All of it: restoring and comparing memory, too.
+    /// Total time, including restoring and comparing memory.
     pub took: Duration,
-    /// The context is lost with this run: another executor has to take over.
+    /// The run lost the context: another executor has to take over.
     pub broken: bool,
 }
 
 /// Why an executor could not start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum StartError {
-    /// A recorded address is taken in this process; another process may have it free.
+    /// A recorded address is occupied in this process. It may be free in another one.
     Clash(String),
-    /// This device cannot run this recording, in one sentence.
+    /// The device cannot run this recording: one sentence.
     Device(String),
 }

@@ -1,9 +1,9 @@
 //! An executor: a process with one device context that runs code objects.
 //!
-//! The snapshot is resident in it.
+//! The snapshot is resident in its device memory.
 //!
-//! Whatever a kernel does to it ends here: a fault loses the context, a hang or a crash loses the process, and the
-//! supervisor starts the next executor. It never writes to the shared snapshot.
+//! The executor contains the damage of a kernel: a fault loses the context, a hang or a crash loses the process, and
+//! the supervisor starts the next executor. An executor never writes to the shared snapshot.
 
 mod calibration;
 mod counting;
@@ -46,43 +46,43 @@ use crate::context::timing::Timing;
 use crate::recording::snapshot::Snapshot;
 use crate::verify::tolerances::Bounds;
 
-/// What an executor is given when it is forked.
+/// The input of a new executor.
 pub struct ExecutorPlan<'a> {
     pub interface: Interface,
-    /// The library that has it.
+    /// The library that provides the interface.
     pub library: PathBuf,
     pub ordinal: i32,
     pub timing: Timing,
-    /// Kernels run in this process.
+    /// Whether kernels run in this process.
     pub is_cpu: bool,
-    /// The AMD processor that the recorded code is for, if any.
+    /// The AMD processor of the recorded code, if any.
     pub processor: Option<Processor>,
     pub snapshot: &'a Snapshot,
     pub bounds: &'a Bounds,
-    /// Why memory was not searched for bytes that the kernel only writes, one sentence.
+    /// Why no search for bytes that the kernel only writes took place: one sentence.
     pub not_searched: &'a str,
-    /// Of every launch, in order.
+    /// The arguments of every launch, in order.
     pub arguments: &'a [Vec<u8>],
-    /// Folder that memory which differs is written to, if any.
+    /// Folder for differing memory, if any.
     pub dump: Option<&'a Path>,
-    /// What device and kernel print is nobody's concern.
+    /// Discard the output of the device and the kernel.
     pub quiet: bool,
 }
 
 impl ExecutorPlan<'_> {
-    /// Kernels in PTX and NVIDIA's other libraries work there.
+    /// Whether PTX kernels and NVIDIA's other libraries work on the device.
     fn is_nvidia(&self) -> bool {
         self.interface == Interface::Cuda && !self.is_cpu
     }
 
-    /// Variables in constant memory are at their recorded addresses: the code has them so where that memory is like any
-    /// other.
+    /// Whether variables in constant memory are at their recorded addresses. Code refers to them this way if constant
+    /// memory is ordinary memory.
     fn has_absolute_constants(&self) -> bool {
         !self.is_nvidia()
     }
 }
 
-/// What the device is; the CPU device can take what the processor of the code can.
+/// Describes the device. The CPU device accepts what the processor of the code accepts.
 fn description(plan: &ExecutorPlan<'_>, device: &Gpu) -> Description {
     let mut description = device.description().clone();
     if let Some(processor) = plan.processor.as_ref().filter(|_| plan.is_cpu) {
@@ -91,7 +91,7 @@ fn description(plan: &ExecutorPlan<'_>, device: &Gpu) -> Description {
     description
 }
 
-/// The device, and why its own clock does not time kernels where it was to.
+/// Opens the device. Also returns why the device's own clock does not time kernels, if it was requested.
 fn open(plan: &ExecutorPlan<'_>) -> Result<(Gpu, String), DeviceError> {
     let (profiler, reason) = plan.timing.start(plan.interface, &plan.library)?;
     let mut device = plan.interface.open(&plan.library, plan.ordinal)?;
@@ -101,7 +101,7 @@ fn open(plan: &ExecutorPlan<'_>) -> Result<(Gpu, String), DeviceError> {
     Ok((device, reason))
 }
 
-/// The life of an executor; returns the exit status. `files` is where those come from that orders are to write.
+/// Runs an executor and returns its exit status. Files for orders to write arrive through `files`.
 pub fn serve(plan: &ExecutorPlan<'_>, mut supervisor: UnixStream, files: &UnixDatagram) -> i32 {
     match execute(plan, &mut supervisor, files) {
         Ok(()) => mneme_system::exit::VERIFIED,
@@ -115,7 +115,7 @@ pub fn serve(plan: &ExecutorPlan<'_>, mut supervisor: UnixStream, files: &UnixDa
 
 enum Stop {
     Unfit(StartError),
-    /// The supervisor is gone.
+    /// The connection to the supervisor is lost.
     Stream,
 }
 
@@ -126,12 +126,12 @@ impl From<std::io::Error> for Stop {
 }
 
 fn execute(plan: &ExecutorPlan<'_>, supervisor: &mut UnixStream, files: &UnixDatagram) -> Result<(), Stop> {
-    // A kernel that hits the snapshot then fails like any that hits memory which is not its own.
+    // After this, a kernel that writes to the snapshot fails like one that writes to any foreign memory.
     plan.snapshot.seal().map_err(std::io::Error::from)?;
     let (device, untimed) = open(plan).map_err(|error| unfit(plan, None, &error))?;
     let mut confined = None;
     if plan.is_cpu {
-        // The CPU device runs kernels in this process, and begins no thread before the first.
+        // The CPU device runs kernels in this process, and starts no thread before the first one.
         let writable = plan.dump.map(Path::to_path_buf).into_iter().collect();
         let allowed = AllowedResources {
             writable,
@@ -168,7 +168,7 @@ fn execute(plan: &ExecutorPlan<'_>, supervisor: &mut UnixStream, files: &UnixDat
     Ok(())
 }
 
-/// An executor in this very process: for profilers and debuggers, which follow one process best.
+/// An executor within this process, for profilers and debuggers, which follow a single process best.
 pub struct InProcessExecutor<'a> {
     description: Description,
     memory: ResidentMemory<'a>,
@@ -176,7 +176,7 @@ pub struct InProcessExecutor<'a> {
 }
 
 impl<'a> InProcessExecutor<'a> {
-    /// Opens the device and makes the snapshot, which is decoded, resident on it.
+    /// Opens the device and makes the decoded snapshot resident on it.
     pub fn open(plan: ExecutorPlan<'a>) -> Result<Self, StartError> {
         // Both last as long as the process.
         let plan: &'a ExecutorPlan<'a> = Box::leak(Box::new(plan));
@@ -204,7 +204,7 @@ impl<'a> InProcessExecutor<'a> {
     }
 }
 
-/// Kernels print through the C library, which may keep that back; an executor is killed when it is not needed any more.
+/// Flushes the C library's buffers: kernels print through them, and a superfluous executor is killed.
 fn show_what_was_printed() {
     // SAFETY: null stands for all streams.
     unsafe { libc::fflush(std::ptr::null_mut()) };

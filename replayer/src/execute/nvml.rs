@@ -1,6 +1,6 @@
-//! Clocks and energy of an NVIDIA GPU through NVML.
+//! Clocks and energy of an NVIDIA GPU through NVML, the library behind nvidia-smi.
 //!
-//! It is the library behind nvidia-smi, and used where it is there.
+//! Mneme uses NVML if it is installed.
 
 use std::ffi::OsStr;
 
@@ -10,7 +10,7 @@ use nvml_wrapper::bitmasks::device::ThrottleReasons;
 use nvml_wrapper::enum_wrappers::device::Clock;
 
 const LIBRARY: &str = "libnvidia-ml.so.1";
-/// What holds clocks below what the device would like.
+/// Reasons for clocks below the device's target.
 const REASONS: [(ThrottleReasons, &str); 8] = [
     (ThrottleReasons::APPLICATIONS_CLOCKS_SETTING, "application clocks"),
     (ThrottleReasons::SW_POWER_CAP, "power cap"),
@@ -22,16 +22,16 @@ const REASONS: [(ThrottleReasons, &str); 8] = [
     (ThrottleReasons::DISPLAY_CLOCK_SETTING, "display clocks"),
 ];
 
-/// A device as NVML knows it.
+/// A device in NVML.
 pub struct Nvml {
-    /// Boxed, as it holds some hundred functions.
+    /// Boxed because it holds a hundred functions or more.
     library: Box<nvml_wrapper::Nvml>,
-    /// Where the device sits (see [`mneme_device::Device::bus_id`]).
+    /// The device's bus address (see [`mneme_device::Device::bus_id`]).
     bus_id: String,
 }
 
 impl Nvml {
-    /// Finds the device on a bus; `None` where NVML is not there or does not know it.
+    /// Finds the device on a bus. `None` if NVML is missing or does not know the device.
     pub fn open(bus_id: &str) -> Option<Self> {
         Self::of(OsStr::new(LIBRARY), bus_id)
     }
@@ -48,7 +48,7 @@ impl Nvml {
         self.library.device_by_pci_bus_id(self.bus_id.as_str()).ok()
     }
 
-    /// The clocks as they are now.
+    /// The current clocks.
     pub fn clocks(&self) -> Option<Clocks> {
         let device = self.device()?;
         let reasons = device.current_throttle_reasons().unwrap_or(ThrottleReasons::empty());
@@ -63,8 +63,8 @@ impl Nvml {
         })
     }
 
-    /// What the device has used since its driver was loaded, millijoules; `None` where it does not count (before
-    /// Volta).
+    /// The energy that the device has used since its driver was loaded, millijoules. `None` if the device does not
+    /// count it (before Volta).
     pub fn millijoules(&self) -> Option<u64> {
         self.device()?.total_energy_consumption().ok()
     }
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
     use std::process::Command;
 
-    /// A library with NVML's names, types and units, in which one device sits on one bus.
+    /// A library with NVML's names, types and units, and a single device on a bus.
     const STAND_IN: &str = r#"
         #include <string.h>
         int nvmlInit_v2(void) { return 0; }

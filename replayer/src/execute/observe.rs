@@ -1,8 +1,8 @@
-//! Runs of instrumented code, for what it notes.
+//! Runs of instrumented code, which return its notes.
 //!
-//! Its buffers are memory of the driver's choice, which is elsewhere than recorded memory: those addresses are reserved
-//! by then. The shadow of shared memory would be large for a large grid, so that the blocks are watched window by
-//! window, each in a run of its own from the recorded memory.
+//! The driver places its buffers outside of recorded memory, because the recorded addresses are already reserved. The
+//! shadow of shared memory would be large for a large grid, so the code watches a window of blocks at a time. Each
+//! window is a separate run from the recorded memory.
 
 use mneme_builds::instrument::layout::{self, word};
 use mneme_device::{Device, DeviceError, DeviceFunction, DeviceModule};
@@ -16,19 +16,19 @@ use super::report::{self, MOST_TOLD};
 use super::resident::{MemoryVerdict, ResidentMemory};
 use crate::verify::comparison::RegionComparison;
 
-/// Shadow memory, bytes at most: on a GPU, where a run more costs more than memory, on the CPU device, where memory
-/// that is touched for the first time costs most; and the part of the device's free memory that it may take at most.
+/// The most shadow memory, in bytes. On a GPU a further run costs more than memory; on the CPU device the first touch
+/// of memory costs most. Also the largest part of the device's free memory to use.
 const MOST_SHADOW: u64 = 512 << 20;
 const MOST_SHADOW_CPU: u64 = 64 << 20;
 const SHADOW_PART: u64 = 4;
-/// Windows on the CPU device from which on runs cost more than memory there, too.
+/// From this many windows on, runs cost more than memory on the CPU device as well.
 const MANY_WINDOWS: u64 = 8;
 const WORD: usize = 8;
 
 /// Instrumented code and its launch.
 pub struct Observer<'a> {
     pub device: &'a dyn Device,
-    /// It is the CPU device.
+    /// Whether it is the CPU device.
     pub is_cpu: bool,
     pub arguments: &'a [Vec<u8>],
     pub observe: Observe,
@@ -38,7 +38,7 @@ pub struct Observer<'a> {
     pub launch: &'a Launch,
 }
 
-/// What is allocated on the device while this is alive.
+/// Device allocations, freed on drop.
 struct Buffers<'a> {
     device: &'a dyn Device,
     addresses: Vec<u64>,
@@ -56,15 +56,15 @@ impl Buffers<'_> {
 impl Drop for Buffers<'_> {
     fn drop(&mut self) {
         for address in &self.addresses {
-            // A device that fails here fails at the next run too, which says so.
+            // If freeing fails here, the next run fails too and reports the error.
             let _ = self.device.free(*address);
         }
     }
 }
 
 impl Observer<'_> {
-    /// Runs the code and notes what it tells in `done`. Memory is as recorded before the launch when this is called,
-    /// and again when it returns, unless `done` says that the context is broken.
+    /// Runs the code and adds its notes to `done`. Memory must be as recorded before the launch, and is so again on
+    /// return, unless `done` says that the context is broken.
     pub fn run(
         &self,
         memory: &mut ResidentMemory<'_>,
@@ -136,7 +136,7 @@ impl Observer<'_> {
         Ok(())
     }
 
-    /// Bytes of a block's shadow, and of its threads' and warps' clocks.
+    /// Bytes of a block's shadow, and of the clocks of its threads and warps.
     fn shadow(&self) -> (u64, u64) {
         if !self.watch.has_shared {
             return (0, 0);
@@ -145,7 +145,7 @@ impl Observer<'_> {
         (shared / 4 * layout::SHADOW_WORD, (self.launch.block.count().next_multiple_of(2) + layout::WARPS as u64) * 4)
     }
 
-    /// Blocks whose shadows have room.
+    /// The number of blocks whose shadows fit.
     fn window(&self, bytes: u64) -> Result<u64, DeviceError> {
         let (free, _) = self.device.memory()?;
         let few = MOST_SHADOW_CPU * MANY_WINDOWS;
@@ -159,7 +159,7 @@ impl Observer<'_> {
     }
 
     fn set(&self, state: &[u64; layout::WORDS]) -> Result<(), DeviceError> {
-        // A kernel that nothing was inserted into has no such variable.
+        // A kernel without instrumentation lacks this variable.
         let Some((address, _)) = self.device.variable(self.module, layout::STATE)? else { return Ok(()) };
         self.device.write(address, &state.map(u64::to_le_bytes).concat())
     }
@@ -223,7 +223,7 @@ fn first_granules(stretches: &[(u64, u64)]) -> (Vec<u64>, u64) {
     (stretches.iter().map(&mut first).collect(), granules)
 }
 
-/// What the marks of the granules of each stretch say.
+/// The accesses in each stretch, from the marks of its granules.
 fn ranges(stretches: &[(u64, u64)], marks: &[u8]) -> Vec<NotedRange> {
     let mut marks = marks.chunks_exact(layout::MARKS);
     let mut found = Vec::<NotedRange>::new();

@@ -1,6 +1,6 @@
-//! The pieces that memory is inspected by.
+//! The pieces in which memory is inspected.
 //!
-//! They are every chunk of every region, and the gaps between regions in the pages that hold them.
+//! They are all chunks of all regions, and the gaps between regions in the same pages.
 
 use std::sync::{LazyLock, OnceLock};
 
@@ -11,12 +11,12 @@ use crate::recording::snapshot::{Snapshot, SnapshotRegion};
 
 static ZEROS: [u8; CHUNK as usize] = [0; CHUNK as usize];
 
-/// Stretches of the filler that gaps have, by their addresses.
+/// Stretches of the filler. The address of a gap selects one.
 const FILLERS: usize = 1024;
 const BETWEEN: usize = CHUNK as usize / FILLERS;
 
-/// What gaps hold: no zeros, which a kernel that leaves its buffers may well find there and write there, and not the
-/// same everywhere, as it may copy one gap to another.
+/// The contents of gaps. They are not zeros, because a kernel that overruns its buffers may expect and write zeros
+/// there. They vary, because a kernel may copy one gap to another.
 static FILLER: LazyLock<Box<[u8]>> = LazyLock::new(|| {
     let mut word = 0x243f_6a88_85a3_08d3u64;
     let words = (0..2 * CHUNK / 8).flat_map(|_| {
@@ -42,19 +42,19 @@ fn filler_id(address: u64, length: u64) -> ChunkId {
     if length == CHUNK { *WHOLE[filler_number(address)].get_or_init(id) } else { id() }
 }
 
-/// Bytes of a piece.
+/// Some bytes of a piece.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
     /// Number of the piece.
     pub piece: usize,
-    /// Within the piece.
+    /// Range within the piece.
     pub bytes: std::ops::Range<usize>,
 }
 
 /// A stretch of memory of at most a chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// Number of the region and of its chunk; `None` for a gap, which holds a filler and keeps it.
+    /// Numbers of the region and of its chunk. `None` for a gap, which must keep its filler.
     pub chunk: Option<(usize, usize)>,
     pub address: u64,
     /// Bytes, 1 to [`CHUNK`].
@@ -62,8 +62,8 @@ pub struct Piece {
 }
 
 impl Piece {
-    /// All pieces of some regions (with their numbers) that lie in mapped `spans` (start, size), ascending by region;
-    /// gaps follow.
+    /// All pieces of regions (with their numbers) that lie in mapped `spans` (start, size), ascending by region. Gaps
+    /// follow.
     pub fn all<'a>(regions: impl Iterator<Item = (usize, &'a SnapshotRegion)>, spans: &[(u64, u64)]) -> Vec<Self> {
         let mut pieces = Vec::new();
         let mut taken = Vec::new();
@@ -86,7 +86,7 @@ impl Piece {
         pieces
     }
 
-    /// What it holds when a run starts.
+    /// The contents at the start of a run.
     pub fn before<'a>(&self, snapshot: &'a Snapshot) -> &'a [u8] {
         match self.chunk {
             Some((region, chunk)) => snapshot.start(&snapshot.layout.regions[region], chunk),
@@ -101,7 +101,7 @@ impl Piece {
         }
     }
 
-    /// Identities at the start of a run and after the launch, computed for zeros as for other bytes.
+    /// Hashes of the contents at the start of a run and after the launch. Zeros are hashed like other bytes.
     pub fn ids(&self, snapshot: &Snapshot) -> (ChunkId, ChunkId) {
         let Some((region, chunk)) = self.chunk else {
             let id = filler_id(self.address, self.length);
@@ -115,18 +115,18 @@ impl Piece {
         (before, self.computed(region.id_after(chunk)))
     }
 
-    /// The recording has one name for zeros of any length.
+    /// The recording uses one name for zeros of any length.
     fn computed(&self, id: ChunkId) -> ChunkId {
         if id.is_zero() { zeros(self.length) } else { id }
     }
 
-    /// Whether a run changes it: the recorded launch did, or bytes of it are filled.
+    /// Whether a run changes it: the recorded launch did, or some of its bytes are filled.
     pub fn changes(&self, snapshot: &Snapshot) -> bool {
         self.is_poisoned(snapshot)
             || self.chunk.is_some_and(|(region, chunk)| snapshot.layout.regions[region].change_of(chunk).is_some())
     }
 
-    /// Whether bytes of it are filled when a run starts.
+    /// Whether some of its bytes are filled at the start of a run.
     pub fn is_poisoned(&self, snapshot: &Snapshot) -> bool {
         self.chunk.is_some_and(|(region, chunk)| snapshot.layout.regions[region].poison_of(chunk).is_some())
     }
@@ -140,7 +140,7 @@ fn zeros(length: u64) -> ChunkId {
     }
 }
 
-/// What of the spans no region takes; both ascending.
+/// The parts of the spans outside of all regions. Both inputs are ascending.
 fn gaps(taken: &[(u64, u64)], spans: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut gaps = Vec::new();
     for (start, size) in spans {

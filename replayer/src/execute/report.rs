@@ -7,28 +7,28 @@ use mneme_model::units::figure;
 use crate::recording::snapshot::SnapshotRegion;
 use crate::verify::comparison::{Comparison, ElementTally};
 
-/// Buffers that are told one by one.
+/// The most buffers to report one by one.
 pub const MOST_TOLD: usize = 32;
 
-/// Where memory differs.
+/// The location of a difference.
 #[derive(Clone, Copy, Debug)]
 pub enum MismatchLocation<'a> {
     /// A region with its number.
     Region(usize, &'a SnapshotRegion),
-    /// Between regions: address and size of the piece, bytes.
+    /// Between regions: address and size of the piece, in bytes.
     Outside(u64, u64),
 }
 
 /// A buffer that failed.
 #[derive(Clone, Debug)]
 pub struct BufferFailure {
-    /// Number of the region; `None` outside of all.
+    /// Number of the region. `None` outside of all regions.
     pub region: Option<usize>,
     pub mismatch: Mismatch,
 }
 
 impl BufferFailure {
-    /// `error` is what the tolerance bounds, where there is one.
+    /// `error` is the measure that the tolerance limits, if there is one.
     pub fn of(place: MismatchLocation<'_>, comparison: &Comparison, tally: &ElementTally, error: Option<f64>) -> Self {
         let (region, name, tag, address, size) = match place {
             MismatchLocation::Region(number, region) => {
@@ -67,7 +67,7 @@ impl BufferFailure {
     }
 }
 
-/// One sentence and, for several buffers, a line for each.
+/// One sentence and, for several buffers, one line each.
 pub fn text(mismatches: &[Mismatch], buffers: u64) -> String {
     let lines: Vec<String> = mismatches.iter().map(line).collect();
     match lines.as_slice() {
@@ -80,7 +80,7 @@ pub fn text(mismatches: &[Mismatch], buffers: u64) -> String {
     }
 }
 
-/// JSON has no infinity, for which the greatest number stands.
+/// JSON has no infinity. The greatest number stands for it.
 fn is_infinite(error: f64) -> bool {
     error >= f64::MAX
 }
@@ -102,7 +102,7 @@ fn line(mismatch: &Mismatch) -> String {
     let norm = mismatch
         .norm_error
         .map_or(String::new(), |error| format!("; {} where at most {} passes", figure(error), mismatch.tolerance));
-    // What is there before a replay is no memory of the application's.
+    // Outside of regions, the contents before a replay are not the application's.
     let before = if mismatch.region == "outside" { "filled with" } else { "recorded" };
     format!(
         "first at byte {} of {place}, {before} {} and replayed {}; {} elements of {} bytes differ{errors}{norm}",

@@ -1,6 +1,6 @@
 //! The snapshot on the device.
 //!
-//! It is made resident at its recorded addresses, verified, and restored between runs.
+//! It is loaded to its recorded addresses, verified, and restored between runs.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -26,19 +26,19 @@ use crate::verify::comparison::{Comparison, ElementTally, Part, RegionComparison
 pub struct ResidentMemory<'a> {
     device: &'a dyn Device,
     snapshot: &'a Snapshot,
-    /// Whether constants are at their recorded addresses, as on the CPU device; else they are the module's.
+    /// Whether constants are at their recorded addresses, as on the CPU device. Otherwise they are in the module.
     absolute_constants: bool,
     pieces: Vec<Piece>,
     inspector: Inspector,
-    /// Memory that takes the place of everything else in the level 2 cache: address and size; none until it is needed.
+    /// Memory that displaces everything else from the level 2 cache: address and size. Allocated on first use.
     flusher: Option<(u64, u64)>,
-    /// Kernels run in this process, and could read all that it can.
+    /// Whether kernels run in this process, and could read all of its memory.
     is_here: bool,
-    /// Copies of recorded memory are out of reach while a kernel runs.
+    /// Whether copies of recorded memory are out of reach while a kernel runs.
     hides: bool,
 }
 
-/// The recorded contents of all pieces, for several threads at a time.
+/// The recorded contents of all pieces, shared by several threads.
 #[derive(Clone, Copy)]
 pub struct RecordedPieces<'s> {
     snapshot: &'s Snapshot,
@@ -46,7 +46,7 @@ pub struct RecordedPieces<'s> {
 }
 
 impl<'s> RecordedPieces<'s> {
-    /// The bytes of a piece when a run starts.
+    /// The bytes of a piece at the start of a run.
     pub fn before(&self, piece: usize) -> &'s [u8] {
         self.pieces[piece].before(self.snapshot)
     }
@@ -71,14 +71,14 @@ impl<'s> RecordedPieces<'s> {
     }
 }
 
-/// What became of a run's memory.
+/// The result of comparing a run's memory.
 #[derive(Debug, Default)]
 pub struct MemoryVerdict {
-    /// Buffers that differ by more than passes.
+    /// Buffers that differ by more than the rules allow.
     pub failures: Vec<BufferFailure>,
-    /// Among the buffers that a tolerance is for.
+    /// The largest errors in buffers with a tolerance.
     pub largest: Largest,
-    /// Why what differs could not be written where it was asked for, in one sentence.
+    /// Why the dump of differing memory failed, in one sentence.
     pub unwritten: Option<String>,
 }
 
@@ -96,8 +96,7 @@ fn spans(stretches: impl IntoIterator<Item = (u64, u64)>, page: u64) -> Vec<(u64
 }
 
 impl<'a> ResidentMemory<'a> {
-    /// Reserves and maps the recorded addresses. Needs the layout only, so that it can be done while the snapshot is
-    /// decoded.
+    /// Reserves and maps the recorded addresses. Needs only the layout, so it can run while the snapshot is decoded.
     pub fn map(device: &'a dyn Device, plan: &ExecutorPlan<'a>) -> Result<Self, DeviceError> {
         let (snapshot, absolute_constants) = (plan.snapshot, plan.has_absolute_constants());
         let inspector =
@@ -124,7 +123,7 @@ impl<'a> ResidentMemory<'a> {
         Ok(memory)
     }
 
-    /// Fills the mapped memory, and keeps copies of what the kernel is going to change.
+    /// Fills the mapped memory, and copies the parts that the kernel will change.
     pub fn upload(&mut self) -> Result<(), DeviceError> {
         for (_, region) in self.mapped_regions() {
             for (offset, length) in region.nonzero_runs() {
@@ -146,12 +145,12 @@ impl<'a> ResidentMemory<'a> {
         self.is_here
     }
 
-    /// From now on kernels can read the copies of recorded memory while they run, or cannot.
+    /// Sets whether the copies of recorded memory are hidden while kernels run.
     pub fn hide_copies(&mut self, hides: bool) {
         self.hides = hides;
     }
 
-    /// Puts copies of recorded memory out of a kernel's reach, or back.
+    /// Hides copies of recorded memory from kernels, or makes them accessible again.
     pub fn hide(&self, is_hidden: bool) -> Result<(), DeviceError> {
         if !self.hides {
             return Ok(());
@@ -163,13 +162,13 @@ impl<'a> ResidentMemory<'a> {
         if self.is_here { set(self.snapshot).map_err(|error| broken(error.to_string())) } else { Ok(()) }
     }
 
-    /// The variables of a module that are not at their recorded addresses.
+    /// The variables of a module that are away from their recorded addresses.
     pub fn moved(&self, module: DeviceModule) -> Result<MovedVariables, DeviceError> {
         MovedVariables::of(self.device, self.snapshot, module)
     }
 
-    /// Gives the constants of a module their recorded values; code that was made from IR for the CPU device has none of
-    /// its own.
+    /// Gives the constants of a module their recorded values. Code made from IR for the CPU device has no constants in
+    /// its module.
     pub fn fill_constants(&self, module: DeviceModule) -> Result<(), DeviceError> {
         for region in &self.snapshot.layout.regions {
             if let Some(name) = &region.variable
@@ -182,13 +181,11 @@ impl<'a> ResidentMemory<'a> {
         Ok(())
     }
 
-    /// Compares all memory with the recorded epilogue, and makes it again what it was before the launch.
+    /// Compares all memory with the recorded epilogue, and restores its state before the launch.
     ///
-    /// Nothing is taken on trust: what is restored was found changed by comparison, and after a failure all memory is
-    /// compared with the prologue.
+    /// It restores what the comparison found changed, and after a failure it compares all memory with the prologue.
     ///
-    /// # Errors
-    /// If the device fails, or memory cannot be made what it was: the context is of no use any more.
+    /// # Errors If the device fails, or memory cannot be restored. The context is then unusable.
     pub fn settle(
         &mut self,
         comparisons: &[RegionComparison],
@@ -212,7 +209,7 @@ impl<'a> ResidentMemory<'a> {
         Ok(settled)
     }
 
-    /// Undoes everything, wherever a kernel has written, and checks that it did.
+    /// Restores all memory, wherever a kernel has written, and verifies it.
     pub fn restore(&self) -> Result<(), DeviceError> {
         let left = self.inspector.inspect(self.device, self.snapshot, &self.pieces, InspectionMode::Restore)?;
         self.write_before(&left.unrestored)?;
@@ -222,7 +219,7 @@ impl<'a> ResidentMemory<'a> {
         }
     }
 
-    /// What the run left that is not as recorded, by piece, after which everything is restored.
+    /// Returns the memory that differs from the recording, by piece, and restores everything.
     pub fn take_differing(&mut self) -> Result<BTreeMap<usize, Vec<u8>>, DeviceError> {
         let found = self.inspector.inspect(self.device, self.snapshot, &self.pieces, InspectionMode::Settle)?;
         let mut taken = BTreeMap::new();
@@ -242,12 +239,12 @@ impl<'a> ResidentMemory<'a> {
         self.pieces.iter().enumerate().filter_map(|(number, piece)| Some((number, piece.chunk?.0)))
     }
 
-    /// Writes to a piece, until the next restoration.
+    /// Writes to a piece. The next restoration undoes it.
     pub fn write(&self, piece: usize, bytes: &[u8]) -> Result<(), DeviceError> {
         self.device.write(self.pieces[piece].address, bytes)
     }
 
-    /// The bytes of a piece when a run starts.
+    /// The bytes of a piece at the start of a run.
     pub fn before(&self, piece: usize) -> &'a [u8] {
         self.pieces[piece].before(self.snapshot)
     }
@@ -264,7 +261,7 @@ impl<'a> ResidentMemory<'a> {
         }
     }
 
-    /// Makes those bytes of a piece that are filled when a run starts what they are in `with`.
+    /// Copies those bytes of a piece that are filled at the start of a run from `with`.
     pub fn fill(&self, piece: usize, bytes: &mut [u8], with: &[u8]) {
         let Some((region, chunk)) = self.pieces[piece].chunk else { return };
         let Some(poisoned) = self.snapshot.layout.regions[region].poison_of(chunk) else { return };
@@ -289,14 +286,14 @@ impl<'a> ResidentMemory<'a> {
         self.pieces[piece].after(self.snapshot)
     }
 
-    /// The magnitudes of a region's recorded elements in a part of it, for norms.
+    /// The magnitudes of a region's recorded elements in a part, for norms.
     pub fn reference(&self, region: usize, comparison: &RegionComparison, part: usize) -> Errors {
         let size = self.snapshot.layout.regions[region].size;
         let bytes = comparison.range(part, size);
         inspector::reference(comparison.part(part), self.snapshot, &self.pieces, region, &bytes)
     }
 
-    /// Where a piece is: its region, if any, and its offset there; a gap by its address.
+    /// The region of a piece, if any, and its offset there. A gap is given by its address.
     pub fn place(&self, piece: usize) -> (MismatchLocation<'a>, u64) {
         let piece = self.pieces[piece];
         match piece.chunk {
@@ -307,11 +304,11 @@ impl<'a> ResidentMemory<'a> {
         }
     }
 
-    /// Writes all recorded memory as it is now to a file, each region where it is in the shared snapshot. Returns why
-    /// that cannot be done, where the fault is the file's.
+    /// Writes the current contents of all recorded memory to a file, each region at its offset in the shared snapshot.
+    /// Returns the reason if the file is at fault.
     pub fn save(&self, file: &File) -> Result<Option<String>, DeviceError> {
         let why = |error: std::io::Error| Ok(Some(error.to_string()));
-        // Nothing that was there before is left in between.
+        // Clears older contents between the regions.
         if let Err(error) = file.set_len(0).and_then(|()| file.set_len(self.snapshot.layout.prologue_bytes())) {
             return why(error);
         }
@@ -324,7 +321,7 @@ impl<'a> ResidentMemory<'a> {
                 return why(error);
             }
         }
-        // Constants that are the module's are not there, and are what they were.
+        // Constants in the module are missing from this memory, and keep their values.
         for region in self.snapshot.layout.regions.iter().filter(|region| region.constant && !self.absolute_constants) {
             if let Err(error) = write(self.snapshot.before(region, 0, region.size), region.file_offset()) {
                 return why(error);
@@ -333,7 +330,7 @@ impl<'a> ResidentMemory<'a> {
         Ok(None)
     }
 
-    /// Lets the level 2 cache hold nothing of the recorded memory.
+    /// Removes the recorded memory from the level 2 cache.
     pub fn flush_cache(&mut self) -> Result<(), DeviceError> {
         let size = 2 * self.device.cache_bytes();
         if size == 0 {
@@ -365,7 +362,7 @@ impl<'a> ResidentMemory<'a> {
         })
     }
 
-    /// Which of the pieces that differ from the recording are more than their region's tolerance allows.
+    /// Judges which of the differing pieces exceed their region's tolerance.
     fn judge(&mut self, wrong: &[usize], comparisons: &[RegionComparison]) -> Result<MemoryVerdict, DeviceError> {
         // By region and part.
         let mut parts: BTreeMap<Part, Vec<Cut>> = BTreeMap::new();
@@ -400,7 +397,7 @@ impl<'a> ResidentMemory<'a> {
         for (part, own, error) in failing {
             let (region, comparison) = (part.0, comparison(part));
             let tally = self.tally(&own, comparison)?;
-            // A piece may differ in another part alone.
+            // A piece may differ only in another part.
             if tally.differing > 0 || error.is_some() {
                 let place = MismatchLocation::Region(region, &self.snapshot.layout.regions[region]);
                 failures.push(BufferFailure::of(place, comparison, &tally, error));
@@ -420,13 +417,13 @@ impl<'a> ResidentMemory<'a> {
         Ok(MemoryVerdict { failures, largest: all, unwritten: None })
     }
 
-    /// The errors of the given bytes of each part of a region, in the unit of its tolerance and the largest in all: on
-    /// the device if the recorded bytes have room there.
+    /// The errors of each part's bytes in the unit of its tolerance, and the largest errors in every unit. Measured on
+    /// the device if the recorded bytes fit there.
     fn measure(&mut self, compared: &[(Part, Comparison, Vec<Cut>)]) -> Result<Vec<(Errors, Largest)>, DeviceError> {
         let mut groups: Vec<(Comparison, Vec<Cut>)> = Vec::new();
         for (_, comparison, own) in compared {
             let comparison = *comparison;
-            // Its own measure has the largest error in its own unit.
+            // The comparison itself measures the largest error in its own unit.
             let kinds = Threshold::ALL
                 .map(|kind| if kind == comparison.tolerance.kind { comparison } else { comparison.in_unit(kind) });
             groups.extend(kinds.map(|comparison| (comparison, own.clone())));
@@ -462,7 +459,7 @@ impl<'a> ResidentMemory<'a> {
             .collect())
     }
 
-    /// Looks at every element of the given bytes, ascending, of one region.
+    /// Compares every element of these bytes of one region, ascending.
     fn tally(&self, cuts: &[Cut], comparison: &Comparison) -> Result<ElementTally, DeviceError> {
         let mut tally = ElementTally::default();
         for batch in cuts.chunks(BATCH) {
@@ -479,8 +476,8 @@ impl<'a> ResidentMemory<'a> {
         Ok(tally)
     }
 
-    /// Stretches (first and last + 1 address), ascending, that hold what is live. Regions that overlap are one; those
-    /// that touch are not.
+    /// Ranges of live memory (first and last + 1 address), ascending. Overlapping regions are merged, adjacent ones are
+    /// not.
     pub fn live(&self) -> Vec<(u64, u64)> {
         let mut stretches: Vec<(u64, u64)> =
             self.mapped_regions().map(|(_, region)| (region.address, region.address + region.size)).collect();
@@ -495,17 +492,17 @@ impl<'a> ResidentMemory<'a> {
         stretches
     }
 
-    /// Regions that are at their recorded addresses, with their numbers.
+    /// Regions at their recorded addresses, with their numbers.
     fn mapped_regions(&self) -> impl Iterator<Item = (usize, &'a SnapshotRegion)> {
         let absolute = self.absolute_constants;
         self.snapshot.layout.regions.iter().enumerate().filter(move |(_, region)| absolute || !region.constant)
     }
 }
 
-/// Pieces that are read back at a time.
+/// Pieces to read back at a time.
 const BATCH: usize = 256;
 
-/// A failure of ours that ends this executor.
+/// An internal failure that ends this executor.
 fn broken(text: String) -> DeviceError {
     DeviceError::Call { function: "mneme", code: 0, name: "the executor".into(), text }
 }

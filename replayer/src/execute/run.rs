@@ -1,4 +1,4 @@
-//! One run request: a code object is loaded, and its launch prepared and run.
+//! A run request: loads a code object, prepares its launch and runs it.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -30,24 +30,24 @@ use crate::verify::evidence;
 /// Blocks of a cluster that every device with clusters takes (CUDA Programming Guide, "Thread Block Clusters").
 const PORTABLE_CLUSTER: u64 = 8;
 
-/// No multiprocessor writes more, bytes a nanosecond: 128 a clock, of 4 GHz.
+/// Upper limit of what a multiprocessor writes, in bytes per ns: 128 per clock at 4 GHz.
 const FASTEST: u64 = 512;
 
 /// Runs code objects on a device.
 pub struct Runner<'a> {
     device: &'a dyn Device,
     plan: &'a ExecutorPlan<'a>,
-    /// Tells clocks, once it has started, which takes tens of milliseconds and nobody waits for.
+    /// Reads clocks. It starts in the background, because that takes tens of milliseconds.
     nvml: Option<Nvml>,
     starting: Option<Receiver<Option<Nvml>>>,
-    /// The limits that the context has been given.
+    /// The limits set on the context.
     limits: Limits,
-    /// Counts launches, once it was asked to; or why it cannot.
+    /// Counts launches. Opened on first use; contains the error if that failed.
     counters: Option<Result<Counters, ProfilerError>>,
-    /// Why kernels are timed by events, where they were to be timed by something else.
+    /// Why events time kernels instead of the requested timer.
     untimed: String,
     fresh: FreshBasis,
-    /// What comparisons show, and under which rules.
+    /// The evidence that comparisons give, and the rules that it is for.
     evidence: Option<(Vec<RegionComparison>, Evidence)>,
 }
 
@@ -81,9 +81,8 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Runs a code object. Memory is as recorded before the launch when this is called, and again when it returns,
-    /// unless the answer says that the context is broken. `file` is for memory as the run leaves it, where the order
-    /// wants that.
+    /// Runs a code object. Memory must be as recorded before the launch, and is so again on return, unless the answer
+    /// says that the context is broken. `file` receives the memory after the run if the order asks for it.
     pub fn run(
         &mut self,
         memory: &mut ResidentMemory<'_>,
@@ -115,9 +114,9 @@ impl<'a> Runner<'a> {
         done
     }
 
-    /// Says what it shows that memory is as recorded, and that it is too little.
+    /// Notes how much the match with the recording proves, and whether that is too little.
     fn prove(&mut self, order: &RunRequest, done: &mut RunOutcome) {
-        // What is hashed is not compared.
+        // Hashed memory was not compared.
         if done.status != ReplayStatus::Verified || order.spec.digest || order.spec.calibrate.is_some() {
             return;
         }
@@ -140,7 +139,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// A doubt if the runs took less time than the device needs for the bytes that they have to write.
+    /// A doubt if the runs took less time than the device needs to write the expected bytes.
     fn too_fast(&self, done: &RunOutcome) -> Option<Doubt> {
         let multiprocessors = self.device.description().limits.multiprocessors.filter(|count| *count > 0)?;
         let shown = self.evidence.as_ref().map_or(0, |(_, found)| found.shown);
@@ -163,7 +162,7 @@ impl<'a> Runner<'a> {
             Launch { grid: order.grid, block: order.block, shared_mem: order.shared_mem, attributes: order.attributes };
         done.metrics = metrics(device, function, &launch);
         if self.plan.is_cpu {
-            // The CPU device has none of these, and its driver cannot say so but by 0.
+            // The CPU device has none of these, but its driver can only report 0.
             (done.metrics.registers, done.metrics.local, done.metrics.constant) = (-1, -1, -1);
         }
         memory.fill_constants(module)?;
@@ -237,7 +236,7 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Notes what speaks against code that is right in all runs.
+    /// Notes doubts about code that is right in all runs.
     fn doubt(&self, order: &RunRequest, own: OwnVariables, blob: &[u8], done: &mut RunOutcome) {
         let variables = own.changed();
         if !variables.is_empty() {
@@ -248,12 +247,12 @@ impl<'a> Runner<'a> {
         let (its, own) = (Habits::of(code, &order.entry), Habits::of(oracle, own_entry));
         done.doubts.extend((its.reads_clock && !own.reads_clock).then_some(Doubt::ReadsClock));
         done.doubts.extend((its.uses_heap && !own.uses_heap).then_some(Doubt::UsesHeap));
-        // A kernel that reads only its arguments has no other input.
+        // A kernel that reads only its arguments has no further input.
         let needs_fresh_input = order.spec.needs_fresh_input && done.has_input;
         done.doubts.extend((needs_fresh_input && done.fresh_inputs.agreed == 0).then_some(Doubt::NoFreshInput));
     }
 
-    /// Runs the code on fresh inputs. An oracle that cannot be run leaves the verdict as it is.
+    /// Runs the code on fresh inputs. If the oracle cannot run, the verdict stays.
     fn judge(
         &mut self,
         memory: &mut ResidentMemory<'_>,
@@ -289,7 +288,7 @@ impl<'a> Runner<'a> {
         judged
     }
 
-    /// Loads other code for the kernel. `None` if the device does not run it.
+    /// Loads other code for the kernel. `None` if the device cannot run it.
     fn other<'s>(
         &self,
         memory: &ResidentMemory<'_>,
@@ -319,7 +318,7 @@ impl<'a> Runner<'a> {
         Some((module, Series { device, arguments, order, function, launch, moved, comparisons, file: None }))
     }
 
-    /// Allows the launch what has to be allowed beforehand, as far as the driver has it.
+    /// Sets the permissions that the launch needs, as far as the driver supports them.
     fn allow(&self, function: DeviceFunction, launch: &Launch, static_shared: i64) -> Result<(), DeviceError> {
         let static_shared = u32::try_from(static_shared).unwrap_or(0);
         if let Some(processor) = self.plan.processor.as_ref().filter(|_| self.plan.is_cpu)
@@ -338,7 +337,8 @@ impl<'a> Runner<'a> {
                 }
             })?;
         } else if recorded > limit {
-            // What the launch does not need may be refused: this code may use more static memory than the recorded one.
+            // The launch may not need it, so ignore a refusal: this code may use more static memory than the recorded
+            // code.
             let _ = self.device.allow_dynamic_shared(function, recorded);
         }
         if launch.attributes.cluster.is_some_and(|cluster| cluster.count() > PORTABLE_CLUSTER) {
@@ -347,7 +347,7 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Gives the context the limits that it had when the launch was recorded.
+    /// Gives the context the limits that it had during recording.
     fn set_limits(&mut self, launch: &Launch) -> Result<(), DeviceError> {
         let limits = launch.attributes.limits;
         if limits == self.limits {
@@ -364,7 +364,7 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Joules of a launch, where the device counts them.
+    /// Joules per launch, if the device counts them.
     fn energy(
         &mut self,
         memory: &ResidentMemory<'_>,
@@ -377,7 +377,7 @@ impl<'a> Runner<'a> {
         energy::of_difference(|| nvml.millijoules(), || launch().and_then(|()| memory.restore()), || memory.restore())
     }
 
-    /// Hardware counters of a launch, or why there are none.
+    /// Hardware counters of a launch, or the reason why there are none.
     fn count(
         &mut self,
         memory: &mut ResidentMemory<'_>,

@@ -23,10 +23,10 @@ use super::survey::Survey;
 use super::variables::MovedVariables;
 use crate::verify::comparison::RegionComparison;
 
-/// Runs on the recorded input that code has to pass which is looked at thoroughly: what is wrong one time in ten passes
-/// one time in two hundred.
+/// Runs on the recorded input that code has to pass in a thorough check. Code that fails one run in ten passes with a
+/// probability of one in two hundred.
 const PASSES: u64 = 50;
-/// After this time there are no more runs.
+/// Time limit for further runs.
 const BUDGET: Duration = Duration::from_secs(2);
 
 /// The runs of a code object, warm-up runs first.
@@ -38,12 +38,12 @@ pub struct Series<'a> {
     pub launch: Launch,
     pub moved: MovedVariables,
     pub comparisons: Vec<RegionComparison>,
-    /// For memory as a run leaves it.
+    /// Receives the memory after a run.
     pub file: Option<&'a io::Result<File>>,
 }
 
 impl Series<'_> {
-    /// Runs them; whether all were as they have to be.
+    /// Runs the series. Returns whether all runs passed.
     pub fn run(
         &self,
         memory: &mut ResidentMemory<'_>,
@@ -58,11 +58,10 @@ impl Series<'_> {
         ended
     }
 
-    /// One run from memory with these pieces as given, and what it left that is not as recorded. Memory is as it was
-    /// before when this returns.
+    /// Runs once with these contents of pieces, and returns the memory that differs from the recording. Then restores
+    /// memory.
     ///
-    /// # Errors
-    /// The kernel fails, or the device does; `done` says whether the context is lost.
+    /// # Errors If the kernel or the device fails. `done` says whether the context is lost.
     pub fn once(
         &self,
         memory: &mut ResidentMemory<'_>,
@@ -96,7 +95,7 @@ impl Series<'_> {
             self.moved.bring(*device)?;
             launch_once(*device, self.function, &self.launch, self.arguments, memory, done)?;
             repaired(self.moved.take_back(*device), done)?;
-            // After each run: the first that differs is the last, which only shows when memory is restored.
+            // After every run: the first differing run is also the last one, which shows only once memory is restored.
             if let Some((path, file)) = order.spec.memory.as_ref().zip(self.file) {
                 let why = match file {
                     Ok(file) => repaired(memory.save(file), done)?,
@@ -128,10 +127,9 @@ impl Series<'_> {
         Ok(true)
     }
 
-    /// Further runs, which are not measured, up to [`PASSES`] in all; `done` says so if one does not pass.
+    /// Adds unmeasured runs, up to [`PASSES`] in total. Notes in `done` if one fails to pass.
     ///
-    /// # Errors
-    /// The kernel fails, or the device does.
+    /// # Errors If the kernel or the device fails.
     pub fn repeat(
         &self,
         memory: &mut ResidentMemory<'_>,
@@ -167,7 +165,7 @@ impl Series<'_> {
 }
 
 impl RunOutcome {
-    /// Memory is not as it has to be; `when` stands before the sentence about it.
+    /// Notes wrong memory. `when` is the beginning of the sentence about it.
     pub fn fail(&mut self, failures: Vec<BufferFailure>, when: &str) {
         self.status = ReplayStatus::FailedVerification;
         self.differing_buffers = failures.len() as u64;
@@ -176,9 +174,9 @@ impl RunOutcome {
     }
 }
 
-/// How many runs there are to be.
+/// The number of runs.
 struct Allowance {
-    /// Warm-ups, and measured ones at most.
+    /// Warm-up runs, and the most measured runs.
     warmup: u32,
     iterations: u32,
     stopping: Option<StoppingRule>,
@@ -191,7 +189,7 @@ impl Allowance {
         Self { warmup, iterations, stopping, is_long: false }
     }
 
-    /// Whether runs of these times, warm-ups first, are all.
+    /// Whether runs with these times, warm-ups first, are enough.
     fn is_used_up(&mut self, times: &[u64]) -> bool {
         if let (Some(rule), [first]) = (self.stopping, times) {
             let is_hopeless = self.warmup > 0 && rule.hopeless_ns.is_some_and(|hopeless| *first >= hopeless);
@@ -209,7 +207,7 @@ impl Allowance {
     }
 }
 
-/// Replaces the times by events with those of the device's own clock, all of them or none.
+/// Replaces times by events with times of the device's own clock: all of them or none.
 fn retime(device: &dyn Device, done: &mut RunOutcome) {
     match device.end_series() {
         Ok(None) => {}
@@ -222,7 +220,7 @@ fn retime(device: &dyn Device, done: &mut RunOutcome) {
     }
 }
 
-/// A hash over pieces of memory by their numbers.
+/// A hash of pieces of memory and their numbers.
 fn digest(pieces: &BTreeMap<usize, Vec<u8>>) -> String {
     let hashes: Vec<u8> = pieces
         .iter()
@@ -236,7 +234,7 @@ mod tests {
     use super::*;
     use mneme_model::protocol::Near;
 
-    /// How many runs there are, of these times, and how many of them are warm-ups.
+    /// The number of runs with these times, and how many of them are warm-ups.
     fn runs(times: &[u64], stopping: Option<StoppingRule>) -> (usize, u32) {
         let spec = RunSpec { iterations: 5, warmup: 2, stopping, ..RunSpec::default() };
         let mut allowance = Allowance::new(&spec);
@@ -256,7 +254,7 @@ mod tests {
         assert_eq!(runs(&[5000, 1500, 1500, 1500], rule(near)), (4, 1), "it was only cold");
         assert_eq!(runs(&[900; 9], rule(near)), (3, 2), "a short one is warmed up");
         assert_eq!(runs(&[8000; 9], rule(near)), (1, 1), "hopeless");
-        // Only the first run tells.
+        // Only the first run decides.
         assert_eq!(runs(&[900, 5000, 5000, 5000], rule(near)), (3, 2));
     }
 }

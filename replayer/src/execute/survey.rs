@@ -1,6 +1,6 @@
-//! A survey of what changes from run to run of the same code on the same memory.
+//! A survey of differences between runs of the same code on the same memory.
 //!
-//! Atomics on floating-point numbers, say, add up in any order.
+//! For example, floating-point atomics add up in any order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -12,22 +12,22 @@ use super::report::MismatchLocation;
 use super::resident::ResidentMemory;
 use crate::verify::comparison::{Comparison, ElementTally, Part, RegionComparison};
 
-/// Contents of pieces that are not as recorded.
+/// Contents of pieces that differ from the recording.
 type Contents = BTreeMap<usize, Vec<u8>>;
 
 /// Collects runs.
 #[derive(Default)]
 pub struct Survey {
     first: Option<Contents>,
-    /// By region and part; `None` for what is outside of all.
+    /// Observations by region and part. `None` stands for memory outside of all regions.
     parts: BTreeMap<Option<Part>, Observed>,
-    /// Runs that were more than the tolerances allow away from the recording.
+    /// Runs that differed from the recording by more than the tolerances.
     failed: u64,
 }
 
 #[derive(Default)]
 struct Observed {
-    /// A piece of it.
+    /// One of its pieces.
     piece: usize,
     runs: u64,
     elements: u64,
@@ -36,11 +36,11 @@ struct Observed {
 }
 
 impl Survey {
-    /// Takes a run's contents where they are not as recorded.
+    /// Adds a run: its contents where they differ from the recording.
     pub fn add(&mut self, memory: &ResidentMemory<'_>, comparisons: &[RegionComparison], contents: Contents) {
         let first = self.first.as_ref().unwrap_or(&contents);
         let numbers: BTreeSet<usize> = first.keys().chain(contents.keys()).copied().collect();
-        // For each part the tallies against the first run and against the recording, and the errors of the latter.
+        // For each part, the tallies against the first run and against the recording, and the errors of the latter.
         let mut found: BTreeMap<Option<Part>, (usize, ElementTally, ElementTally, Errors)> = BTreeMap::new();
         for number in numbers {
             let (place, offset) = memory.place(number);
@@ -83,7 +83,7 @@ impl Survey {
         self.first.get_or_insert(contents);
     }
 
-    /// Whether every run passed, and the buffers that were not always the same or not as recorded.
+    /// Whether every run passed, and the buffers that varied or differed from the recording.
     pub fn end(self, memory: &ResidentMemory<'_>, comparisons: &[RegionComparison]) -> (bool, Vec<Variation>) {
         let variation = |(part, observed): (Option<Part>, Observed)| {
             let (place, _) = memory.place(observed.piece);
@@ -115,7 +115,7 @@ impl Survey {
     }
 }
 
-/// The parts that a piece at an offset of its place has bytes of, and which these are.
+/// The parts that a piece at this offset overlaps, and the bytes of each.
 fn parts_of(
     place: MismatchLocation<'_>,
     offset: u64,

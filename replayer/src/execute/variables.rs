@@ -1,12 +1,12 @@
-//! Variables that lie elsewhere than recorded.
+//! Variables that are away from their recorded addresses.
 //!
-//! Those of code that was not made from IR are where the driver puts them. They stay part of the recorded memory, which
-//! is verified and restored as ever; a launch works on the module's own copy, which is brought there before and taken
-//! back after it.
+//! The driver places the variables of code that was not made from IR. They remain part of the recorded memory, which is
+//! verified and restored as usual. A launch uses the module's own copy: it is copied there before the launch and back
+//! afterwards.
 //!
-//! Tables of functions (of a class's virtual ones) are where they were recorded, because objects in memory point at
-//! them, but the functions are the module's: during a launch the recorded place holds what the module's own table has,
-//! and else what was recorded.
+//! Tables of functions (of a class's virtual functions) stay at their recorded addresses, because objects in memory
+//! point to them, but the functions are in the module. During a launch the recorded place holds the module's table, and
+//! otherwise the recorded one.
 
 use mneme_device::{Device, DeviceError, DeviceModule};
 
@@ -22,7 +22,7 @@ struct Variable {
     own: u64,
     /// Bytes.
     size: u64,
-    /// What a table of functions was recorded as.
+    /// The recorded contents of a table of functions.
     table: Option<Vec<u8>>,
 }
 
@@ -42,7 +42,7 @@ impl MovedVariables {
         Ok(Self(moved))
     }
 
-    /// Before a launch.
+    /// Copies the variables to the module before a launch.
     pub fn bring(&self, device: &dyn Device) -> Result<(), DeviceError> {
         self.0.iter().try_for_each(|variable| match variable.table {
             Some(_) => device.copy(variable.recorded, variable.own, variable.size),
@@ -50,7 +50,7 @@ impl MovedVariables {
         })
     }
 
-    /// After it.
+    /// Copies them back after a launch.
     pub fn take_back(&self, device: &dyn Device) -> Result<(), DeviceError> {
         self.0.iter().try_for_each(|variable| match &variable.table {
             Some(recorded) => device.write(variable.recorded, recorded),
