@@ -1,6 +1,6 @@
 //! The database of a kernel and its recorded instances, `<static-hash>.json`.
 //!
-//! Keys up to "instances" are upstream's; ours are under "Mneme".
+//! Keys up to "instances" are upstream's; "Mneme" contains Mneme's additions.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::RecordingError;
 
-/// Format version of our part of the file.
+/// Format version of the "Mneme" part of the file.
 pub const VERSION: u32 = 1;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -51,7 +51,7 @@ pub struct KernelRecord {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct KernelDetails {
-    /// [`VERSION`]; 0 in a file of upstream's.
+    /// [`VERSION`]; 0 in an upstream file.
     pub format: u32,
     /// Recording device, e.g. "NVIDIA H200".
     pub device: String,
@@ -62,24 +62,24 @@ pub struct KernelDetails {
     pub triple: String,
     /// Layout of the parameter buffer.
     pub arguments: Vec<ArgumentLayout>,
-    /// XXH3-64 of each of the modules, in their order; empty in a file of upstream's.
+    /// XXH3-64 of each of the modules, in the same order; empty in an upstream file.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub module_checksums: Vec<u64>,
-    /// The code, which is PTX or machine code, calls through pointers: if those come from memory, a replay cannot
-    /// follow them.
+    /// The code, which is PTX or machine code, calls through pointers. A replay cannot follow pointers that come from
+    /// memory.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub calls_pointers: bool,
     /// Recorder version.
     pub version: String,
-    /// XXH3-64 of the file's text with zeros in place of these 16 hexadecimal digits; "" in a file of upstream's.
+    /// XXH3-64 of the file's text with zeros in place of these 16 hexadecimal digits; "" in an upstream file.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub checksum: String,
 }
 
 impl KernelDetails {
-    /// The AMD processor that the code is for, where it is for one and the recording says so.
+    /// The AMD processor of the code, if the recording names one.
     pub fn processor(&self) -> Option<Processor> {
-        // The IR tells also where the recording was made on the CPU device.
+        // For a recording made on the CPU device, the IR names the processor.
         [&self.device_arch, &self.ir_arch].into_iter().find_map(|text| Processor::parse(text))
     }
 }
@@ -89,13 +89,14 @@ pub struct ArgumentLayout {
     /// Bytes, from the start of the parameter buffer.
     pub offset: u32,
     pub size: u32,
-    /// IR type ("ptr", "i32", "byval", …), "" where unknown.
+    /// IR type ("ptr", "i32", "byval", …), "" if unknown.
     #[serde(default)]
     pub kind: String,
 }
 
 impl ArgumentLayout {
-    /// Whether it is a structure, which may hold pointers: launches that differ in it alone are of one instance.
+    /// Whether this is a structure, which may hold pointers: launches that differ only in a structure belong to one
+    /// instance.
     pub fn is_structure(&self) -> bool {
         self.kind == "byval" || self.size > 8
     }
@@ -131,18 +132,18 @@ pub struct InstanceDetails {
     /// Time of the launch on the GPU by events, ns; `None` for a launch on the CPU device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gpu_time: Option<u64>,
-    /// The code that the application ran, as its driver was given it: machine code where there was some, then PTX.
-    /// Empty where it is not known, as in files of upstream's.
+    /// The code that the application passed to the driver: machine code first, if any, then PTX. Empty if unknown, as
+    /// in upstream files.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub original: Vec<CodeFile>,
-    /// How that code was compiled, where the IR came with it.
+    /// The compilation options of that code, if they came with the IR.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compiled: Option<CompileOptions>,
-    /// Of the image that the kernel's PTX or machine code was found in, and of the architecture that it was loaded for:
-    /// where both are the same, so is the code.
+    /// A sum of the image that contained the kernel's PTX or machine code, and of the architecture that it was loaded
+    /// for. Equal sums mean equal code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub image: Option<u64>,
-    /// The code prints, as far as the recorder that wrote `image` could tell.
+    /// The code prints, as far as the recorder that wrote `image` could detect.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub prints: bool,
 }
@@ -156,7 +157,7 @@ pub struct CodeFile {
 }
 
 impl InstanceRecord {
-    /// The recorded launch, compiled as the application was where that is known.
+    /// The recorded launch, compiled like the application if its options are known.
     pub fn recorded_configuration(&self) -> Configuration {
         let launch = Configuration::recorded(self.grid_dims, self.block_dims, self.shared_mem);
         match &self.ours.compiled {
@@ -165,13 +166,13 @@ impl InstanceRecord {
         }
     }
 
-    /// Every file of the instance's own; those of its application's code may be other instances' too.
+    /// Every file that belongs to the instance only. Instances may share files of the application's code.
     pub fn files(&self) -> impl Iterator<Item = &String> {
         [&self.prologue, &self.epilogue].into_iter().chain(self.ours.original.iter().map(|code| &code.file))
     }
 }
 
-/// The existing Mneme has been seen to write signed numbers and fractions, too.
+/// The existing Mneme has also written signed numbers and fractions.
 fn any_numbers<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
     let numbers = Vec::<serde_json::Number>::deserialize(deserializer)?;
     let bits = |number: &serde_json::Number| {
@@ -193,7 +194,7 @@ impl KernelRecord {
     /// Reads the text of the file at `path`.
     pub fn parse(path: &Path, text: &[u8]) -> Result<Self, RecordingError> {
         let record: Self = serde_json::from_slice(text).map_err(|error| match error.classify() {
-            // Nothing that begins like one.
+            // The text does not begin like a JSON object.
             serde_json::error::Category::Syntax if !text.trim_ascii_start().starts_with(b"{") => {
                 RecordingError::NoRecord { path: path.into() }
             }
@@ -202,7 +203,7 @@ impl KernelRecord {
         if record.ours.format > VERSION {
             return Err(RecordingError::Version { path: path.into(), found: record.ours.format, supported: VERSION });
         }
-        // Where the key itself is damaged, our part is there without a sum, or the sum without our part.
+        // If the key itself is damaged, either the sum or the "Mneme" part is missing.
         let sum = checksum_of(text);
         if sum.as_ref().is_some_and(|sum| *sum != record.ours.checksum) || (sum.is_none() && record.ours.format > 0) {
             return Err(RecordingError::damaged(path, "its checksum does not match"));
@@ -217,22 +218,22 @@ impl KernelRecord {
         Ok(record)
     }
 
-    /// Writes the file by a temporary name and a rename.
+    /// Writes a temporary file and renames it.
     pub fn save(&self, path: &Path) -> Result<(), RecordingError> {
         let mut record = self.clone();
         write_atomically(path, &record.encode())
     }
 
-    /// What the file holds.
+    /// The contents of the file.
     pub(super) fn encode(&mut self) -> Vec<u8> {
         self.ours.checksum = if self.ours.format > 0 { NO_CHECKSUM.into() } else { String::new() };
         let mut text = serde_json::to_vec_pretty(self).expect("plain data serialises");
-        // "Mneme" is the last member, and has it as its last one.
+        // "Mneme" is the last member, and its checksum is the last member in it.
         write_checksum(&mut text);
         text
     }
 
-    /// The instance of this id, or the only one whose id begins so.
+    /// The instance with this id, or the only one whose id begins with it.
     pub fn find(&self, id: &str) -> Option<(&str, &InstanceRecord)> {
         if let Some((id, instance)) = self.instances.get_key_value(id) {
             return Some((id, instance));
@@ -241,7 +242,7 @@ impl KernelRecord {
         alike.next().filter(|_| alike.next().is_none()).map(|(id, instance)| (id.as_str(), instance))
     }
 
-    /// The instance named, by its id or how that begins, or the only one where `id` is `None`.
+    /// The instance with this id or unique prefix, or the only instance if `id` is `None`.
     pub fn instance(&self, path: &Path, id: Option<&str>) -> Result<(&str, &InstanceRecord), RecordingError> {
         let missing = |id: &str| RecordingError::NoInstance {
             path: path.into(),
@@ -258,7 +259,7 @@ impl KernelRecord {
         }
     }
 
-    /// One instance, or all where none is named.
+    /// The instance with this id, or all instances for `None`.
     pub fn chosen(&self, path: &Path, id: Option<&str>) -> Result<Vec<(&str, &InstanceRecord)>, RecordingError> {
         match id {
             Some(_) => self.instance(path, id).map(|found| vec![found]),
@@ -279,7 +280,7 @@ impl KernelRecord {
     }
 }
 
-/// Digits of an id that stand for all of it, at least.
+/// The shortest accepted prefix of an id, in digits.
 const SHORTEST: usize = 4;
 
 /// Every `<number>.json` of a folder, sorted by name.
@@ -296,18 +297,19 @@ pub fn kernels(folder: &Path) -> Result<Vec<PathBuf>, RecordingError> {
     Ok(found)
 }
 
-/// A name that stays in its folder.
+/// Whether a name stays within its folder.
 fn is_plain_name(name: &str) -> bool {
     let mut components = Path::new(name).components();
     matches!((components.next(), components.next()), (Some(Component::Normal(_)), None))
 }
 
-/// Writes (0600), syncs and renames, so that a reader sees the old file or the new one.
+/// Writes (0600), syncs and renames, so a reader sees either the old file or the new one.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), RecordingError> {
     files::replace(path, bytes, FileAccess::Private).map_err(RecordingError::io(path))
 }
 
-/// Writes what is to become `path`, for its owner alone: `write` is given the new file. [`sync`] comes after it.
+/// Writes a temporary file for `path`, readable by its owner only: `write` receives the new file. Call [`sync`]
+/// afterwards.
 pub(super) fn write_temporary<T>(
     path: &Path,
     write: impl FnOnce(&mut File) -> Result<T, RecordingError>,
@@ -315,24 +317,24 @@ pub(super) fn write_temporary<T>(
     Temporary::write_unsynced(path, FileAccess::Private, |error| RecordingError::io(path)(error), write)
 }
 
-/// Makes files durable that are written.
+/// Makes written files durable.
 pub(super) fn sync<'a>(files: impl IntoIterator<Item = &'a Temporary>) -> Result<(), RecordingError> {
     files::sync_all(files).map_err(|(path, source)| RecordingError::Io { path, source })
 }
 
-/// A database, and which of its file's states that was.
+/// A database, and the version of its file.
 type ReadDatabase = (FileVersion, KernelRecord);
 
-/// Long databases as they were last read or written: each instance is added to what the file holds, which takes
+/// Long databases as they were last read or written. Adding an instance extends the file's contents, which take
 /// milliseconds to read.
 #[derive(Default)]
 pub struct Databases(HashMap<u64, ReadDatabase>);
 
-/// Instances from which on a database is kept.
+/// The number of instances from which a database is cached.
 const LONG: usize = 16;
 
 impl Databases {
-    /// Takes out the kernel as a folder has it, whose lock is held; without instances where it is new there.
+    /// Takes the kernel's record in a folder, whose lock is held; a kernel new to the folder has no instances.
     pub(super) fn take(&mut self, folder: &Path, kernel: &KernelRecord) -> Result<KernelRecord, RecordingError> {
         let known = self.0.remove(&kernel.static_hash);
         let is_current =
@@ -343,7 +345,7 @@ impl Databases {
         }
     }
 
-    /// Keeps what has just been written to a folder, whose lock is held.
+    /// Caches the record just written to a folder, whose lock is held.
     pub(super) fn keep(&mut self, folder: &Path, record: KernelRecord) {
         if record.instances.len() >= LONG
             && let Some(version) = FileVersion::of(&folder.join(record.file_name()))
@@ -353,7 +355,7 @@ impl Databases {
     }
 }
 
-/// What tells a file from others that had its name or will have it.
+/// Distinguishes a file from earlier and later files of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct FileVersion {
     device: u64,
@@ -376,8 +378,8 @@ pub(super) fn lock(folder: &Path) -> Result<FolderLock, RecordingError> {
     FolderLock::take(folder).map_err(RecordingError::io(&folder.join(LOCK)))
 }
 
-/// Adds an instance (and a kernel seen for the first time) whose files are there already, safely against other
-/// processes that do the same. [`Draft`](super::draft::Draft) adds one with its files.
+/// Adds an instance (and a new kernel) whose files already exist, safely against other processes that do the same.
+/// [`Draft`](super::draft::Draft) adds one together with its files.
 pub fn add_instance(
     folder: &Path,
     kernel: &KernelRecord,
@@ -390,16 +392,16 @@ pub fn add_instance(
     record.save(&folder.join(kernel.file_name()))
 }
 
-/// The kernel as a folder has it, without instances where it is new there.
+/// The kernel's record in a folder; a kernel new to the folder has no instances.
 pub(super) fn load_or_begin(folder: &Path, kernel: &KernelRecord) -> Result<KernelRecord, RecordingError> {
-    // Only what is certainly not there is new: a file that cannot be read would lose its instances.
+    // Only a missing file means a new kernel: overwriting an unreadable file would lose its instances.
     match KernelRecord::load(&folder.join(kernel.file_name())) {
         Err(RecordingError::Missing { .. }) => Ok(KernelRecord { instances: BTreeMap::new(), ..kernel.clone() }),
         loaded => loaded,
     }
 }
 
-/// Changes the occurrences of instances, by their names; those that have been removed meanwhile stay so.
+/// Changes the occurrences of instances by name, and skips instances removed meanwhile.
 pub fn set_occurrences(
     folder: &Path,
     static_hash: u64,

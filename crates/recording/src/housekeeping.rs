@@ -1,6 +1,6 @@
-//! Removing, copying and moving recordings.
+//! Removes, copies and moves recordings.
 //!
-//! What an operation does not name stays as it is.
+//! Operations change only the instances and kernels that they name.
 
 use std::collections::HashSet;
 use std::io::BufRead;
@@ -23,10 +23,10 @@ use super::store::{self, InUse, Store, StoreWriter, create_private_folder};
 use super::upstream::span;
 use crate::error::RecordingError;
 
-/// Compression of chunks that are written again, zstd's level: these wait for nobody.
+/// zstd's level for chunks that are written again: there is no hurry.
 const LEVEL: i32 = 9;
 
-/// What an operation did.
+/// The result of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HousekeepingOutcome {
     pub instances: usize,
@@ -45,7 +45,7 @@ pub fn remove(folder: &Path, static_hash: u64, instance: Option<&str>) -> Result
         record.instances.remove(id);
         poison::remove(&path, id).map_err(RecordingError::io(folder))?;
     }
-    // The database first: a crash in between leaves unnamed files, never names without files.
+    // The database first: after a crash in between, there may be unnamed files, but no names without files.
     let mut files: Vec<&String> =
         doomed.iter().flat_map(|(_, instance)| [&instance.prologue, &instance.epilogue]).collect();
     if record.instances.is_empty() {
@@ -66,7 +66,7 @@ pub fn remove(folder: &Path, static_hash: u64, instance: Option<&str>) -> Result
     Ok(HousekeepingOutcome { instances: doomed.len(), bytes })
 }
 
-/// Copies an instance, or the kernel with all of them, and exactly the chunks and modules it refers to.
+/// Copies an instance, or the kernel with all of its instances, with exactly the chunks and modules that it uses.
 pub fn copy(
     from: &Path,
     to: &Path,
@@ -76,7 +76,7 @@ pub fn copy(
     copy_changed(from, to, static_hash, instance, |_, _| {})
 }
 
-/// The same with memory before and after changed by `change`, where it is in our own format.
+/// The same, but `change` modifies memory before and after the launch if it is in Mneme's own format.
 pub fn copy_changed(
     from: &Path,
     to: &Path,
@@ -90,10 +90,10 @@ pub fn copy_changed(
     })
 }
 
-/// The identities of all chunks that were put into a store.
+/// The identities of all chunks stored.
 pub type PutChunks = Result<HashSet<ChunkId>, RecordingError>;
 
-/// The same with other contents: `change` puts chunks into the store of the copy, and gives the identities of all that
+/// The same with other contents: `change` puts chunks into the copy's store, and returns the identities of all chunks
 /// it has put.
 pub fn copy_rewritten(
     from: &Path,
@@ -129,12 +129,12 @@ pub fn copy_rewritten(
         database::write_atomically(&Rules::path(&to.join(record.file_name())), &contents)?;
         bytes += contents.len() as u64;
     }
-    // Until here nobody may collect the chunks, which nothing named.
+    // Until here, a garbage collection must not remove the chunks, because the folder does not name them yet.
     drop(own);
     Ok(HousekeepingOutcome { instances: chosen.len(), bytes })
 }
 
-/// The chunks of a recording of ours, and those of its copy.
+/// The chunks of a recording in Mneme's format, and those of its copy.
 type Stores = (Store, StoreWriter);
 
 /// A copy of an instance that is not in its folder yet.
@@ -178,7 +178,7 @@ fn copy_instance<'a>(
     Ok(CopiedInstance { id: id.into(), instance, draft, span: None })
 }
 
-/// Makes copies part of their folder; gives the bytes written.
+/// Adds copies to their folder; returns the number of bytes written.
 fn publish_copies<'a>(
     from: &Path,
     to: &'a Path,
@@ -221,8 +221,8 @@ fn publish_copies<'a>(
     Ok(bytes)
 }
 
-/// Copies a kernel's code, of which nothing stays that a folder has to which the kernel is new, and the application's
-/// own.
+/// Copies a kernel's code and the application's code. If the kernel is new to the folder, overwrites existing code of
+/// the kernel.
 fn copy_code(
     from: &Path,
     record: &KernelRecord,
@@ -233,7 +233,7 @@ fn copy_code(
     let mut bytes = 0;
     let original = instance.ours.original.iter().map(|code| &code.file);
     for name in record.modules.iter().chain(&record.binary_blobs).chain(original) {
-        // What is named by its contents is that.
+        // A file that is named by its contents is the same everywhere.
         if (is_known || name.starts_with(ORIGINAL)) && code.contains(name)? {
             continue;
         }
@@ -244,7 +244,7 @@ fn copy_code(
     Ok(bytes)
 }
 
-/// Refuses a copy of an instance that the folder has of another recording.
+/// Refuses to copy an instance if the folder has the same instance from another recording.
 fn check_same(
     from: &Path,
     to: &Path,
@@ -284,7 +284,7 @@ fn have_equal_contents(one: &Path, other: &Path) -> Result<bool, RecordingError>
     }
 }
 
-/// [`copy`], then [`remove`] from where it was.
+/// Calls [`copy`], then [`remove`] on the source.
 pub fn move_to(
     from: &Path,
     to: &Path,
@@ -295,20 +295,20 @@ pub fn move_to(
     if same {
         return Ok(HousekeepingOutcome::default());
     }
-    // Before there is a copy that nobody wanted.
+    // Check first, to avoid a leftover copy.
     super::store::check_writable(from)?;
     let outcome = copy(from, to, static_hash, instance)?;
     remove(from, static_hash, instance)?;
     Ok(outcome)
 }
 
-/// Copies a file of any size; gives its length, bytes.
+/// Copies a file of any size; returns its length, bytes.
 fn copy_file(from: &Path, target: &mut std::fs::File) -> Result<u64, RecordingError> {
     let mut source = regular::open(from).map_err(RecordingError::io(from))?;
     std::io::copy(&mut source, target).map_err(RecordingError::io(from))
 }
 
-/// Copies the chunks of a state but for those that are `done`, which then has all.
+/// Copies the chunks of a state that are missing in `done`, and adds them to it.
 fn copy_chunks(
     source: &Store,
     target: &StoreWriter,
@@ -329,9 +329,9 @@ fn copy_chunks(
     Ok(())
 }
 
-/// Drops chunks that no manifest of the folder names, and applications' code that no instance names: packs without a
-/// live chunk are deleted, packs that are mostly dead are rewritten. Gives the bytes freed; none while a recorder
-/// writes to the folder, which leaves them to the next time.
+/// Drops chunks that no manifest of the folder names, and applications' code that no instance names. Packs without a
+/// live chunk are deleted; mostly dead packs are rewritten. Returns the bytes freed: 0 while a recorder writes to the
+/// folder, as the next collection will free them.
 pub fn collect_garbage(folder: &Path) -> Result<u64, RecordingError> {
     let _lock = database::lock(folder)?;
     let packs = folder.join(store::FOLDER);
@@ -340,10 +340,10 @@ pub fn collect_garbage(folder: &Path) -> Result<u64, RecordingError> {
         let Some(_alone) = InUse::alone(&packs)? else { return Ok(0) };
         freed = drop_dead_chunks(folder, &packs)?;
     }
-    // Code and the database that names it are written under the lock that we hold.
+    // The lock held here also protects code and the database that names it.
     freed += drop_unnamed_code(folder)?;
     freed += Temporary::remove_abandoned(folder).map_err(RecordingError::io(folder))?;
-    // What recorders and we made for ourselves goes with the last recording.
+    // The last recording's removal also removes Mneme's own files.
     if database::kernels(folder)?.is_empty() && manifests(folder)?.is_empty() {
         let _ = std::fs::remove_dir(&packs);
         let _ = std::fs::remove_file(folder.join(LOCK));
@@ -354,7 +354,7 @@ pub fn collect_garbage(folder: &Path) -> Result<u64, RecordingError> {
 fn drop_dead_chunks(folder: &Path, packs: &Path) -> Result<u64, RecordingError> {
     let mut live: HashSet<ChunkId> = HashSet::new();
     for path in manifests(folder)? {
-        // Snapshots of the existing Mneme need no chunks.
+        // Snapshots of the existing Mneme do not use chunks.
         if is_manifest(&path)? {
             live.extend(MemoryState::load(&path)?.chunks.into_iter().flatten());
         }
@@ -381,7 +381,7 @@ fn drop_dead_chunks(folder: &Path, packs: &Path) -> Result<u64, RecordingError> 
                 freed = freed.saturating_sub(writer.append(id, &buffer)?);
             }
             writer.finish()?;
-            // The new pack's name, before the old one's goes.
+            // Sync the new pack's name before removing the old one.
             let _ = std::fs::File::open(packs).and_then(|packs| packs.sync_all());
         }
         std::fs::remove_file(&path).map_err(RecordingError::io(&path))?;
@@ -389,8 +389,8 @@ fn drop_dead_chunks(folder: &Path, packs: &Path) -> Result<u64, RecordingError> 
     Ok(freed)
 }
 
-/// Deletes applications' code that no instance names any more; one file may be that of several kernels. Of what a
-/// database names that cannot be read nobody knows, and all stays.
+/// Deletes applications' code that no instance names any more; several kernels may share a file. Keeps everything if
+/// one of the databases cannot be read.
 fn drop_unnamed_code(folder: &Path) -> Result<u64, RecordingError> {
     let mut named = HashSet::new();
     for path in database::kernels(folder)? {
@@ -409,12 +409,12 @@ fn drop_unnamed_code(folder: &Path) -> Result<u64, RecordingError> {
     Ok(freed)
 }
 
-/// Bytes of header, index and trailer of a pack with so many chunks.
+/// Bytes of header, index and trailer of a pack with `chunks` chunks.
 fn pack_overhead(chunks: usize) -> u64 {
     16 + 24 + 24 + 32 * chunks as u64
 }
 
-/// Every manifest in the folder, also those that no database names yet: a recorder may be about to.
+/// Every manifest in the folder, including those that no database names yet: a recorder may be about to add the name.
 fn manifests(folder: &Path) -> Result<Vec<std::path::PathBuf>, RecordingError> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(RecordingError::io(folder))? {
@@ -441,7 +441,7 @@ mod tests {
     use crate::manifest::{Allocation, AllocationKind, CHUNK, Header};
     use mneme_model::launch::{Dim3, Moment};
 
-    /// Memory of three chunks: one shared by all seeds, one of its own, one zero.
+    /// Memory of three chunks: one shared by all seeds, one unique, one zero.
     fn memory(seed: u8) -> Vec<u8> {
         let mut bytes = vec![0; 3 * CHUNK as usize - 100];
         bytes[..CHUNK as usize].fill(0xaa);
@@ -490,7 +490,7 @@ mod tests {
         assert_eq!(collect_garbage(folder.path()).unwrap(), 0);
         assert!(Store::open(folder.path()).unwrap().contains(&id));
         drop(store);
-        // A process that another test starts has the lock until it becomes its program.
+        // A process that another test starts holds the lock until it executes its program.
         let removes = || collect_garbage(folder.path()).unwrap() > 0;
         assert!((0..500).any(|_| removes() || {
             std::thread::sleep(std::time::Duration::from_millis(10));
@@ -573,7 +573,7 @@ mod tests {
         remove(folder.path(), 42, None).unwrap();
         assert!(code.exists());
         remove(folder.path(), 43, None).unwrap();
-        // A child that another test has just forked holds our locks until it runs its program.
+        // A child that another test has just forked holds these locks until it executes its program.
         assert!((0..500).any(|_| {
             collect_garbage(folder.path()).unwrap();
             !code.exists() || {
@@ -613,7 +613,7 @@ mod tests {
         assert!(!folder.path().join("42.json").exists() && !folder.path().join("RecordedIR_42.bc").exists());
         let outcome = remove(folder.path(), 43, None).unwrap();
         assert_eq!(outcome.instances, 1);
-        // A child that another test has just forked holds our locks until it runs its program.
+        // A child that another test has just forked holds these locks until it executes its program.
         for _ in 0..500 {
             collect_garbage(folder.path()).unwrap();
             if std::fs::read_dir(folder.path()).unwrap().count() == 0 {
@@ -650,7 +650,7 @@ mod tests {
         record(from.path(), 42, 3);
         copy(from.path(), to.path(), 42, None).unwrap();
         copy(from.path(), to.path(), 42, None).unwrap();
-        // Instance 3 with the memory of another.
+        // Instance 3 with another instance's memory.
         record(from.path(), 42, 5);
         for moment in ["prologue", "epilogue"] {
             let name = |seed| from.path().join(format!("DeviceState.{moment}.42.{seed}.mneme"));

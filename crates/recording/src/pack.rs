@@ -8,12 +8,12 @@
 //! trailer: u64 offset of the index, u64 checksum (XXH3-64) of the entries, "MNEMEEND"
 //! ```
 //!
-//! The form is the stored length, bytes, and bit 31 where the chunk was split into `planes` first, which version 1 does
-//! not do. What is stored is zstd's, or raw where it is as long as the chunk.
+//! The form is the stored length, bytes. Bit 31 is set if the chunk was first split into `planes`, which version 1
+//! never does. The stored bytes are zstd's, or raw if they are as long as the chunk.
 //!
-//! The sum is the lower half of the `Hash64` of the stored bytes of every compressed chunk (1 where it is 0; 0 in packs
-//! of before there was one). No replay needs it, as the identity vouches for what a chunk decodes to; it finds flipped
-//! bits that compressed data does not tell apart.
+//! The sum is the lower half of the `Hash64` of the stored bytes of every compressed chunk (1 if that is 0; 0 in packs
+//! without a sum). Replays ignore it, because the identity verifies a decoded chunk; it detects flipped bits that do
+//! not affect decoding.
 //!
 //! Little endian. Index and trailer are written when the writer finishes. Without them (the writer was killed) a
 //! reader walks the chunk headers up to the first incomplete one.
@@ -33,7 +33,7 @@ use super::manifest::CHUNK;
 use crate::error::RecordingError;
 
 pub const VERSION: u32 = 2;
-/// In a chunk's form: what is compressed is its planes.
+/// In a chunk's form: the compressed bytes are its planes.
 const PLANES: u32 = 1 << 31;
 const MAGIC: &[u8; 8] = b"MNEMEPK1";
 const END: &[u8; 8] = b"MNEMEEND";
@@ -42,16 +42,16 @@ const CHUNK_HEADER: u64 = 24;
 const ENTRY: usize = 32;
 const TRAILER: u64 = 24;
 const EXTENSION: &str = "pack";
-/// So much is synced at a time, bytes: a second's work of a slow disk.
+/// The number of bytes to sync at a time: a slow disk needs a second for them.
 const SYNC_PIECE: u64 = 64 << 20;
 
-/// Where a chunk lies in a pack; bytes.
+/// The place of a chunk in a pack; bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkLocation {
     pub offset: u64,
     pub raw: u32,
     pub stored: u32,
-    /// What is compressed is the chunk's planes.
+    /// The compressed bytes are the chunk's planes.
     pub planes: bool,
 }
 
@@ -69,12 +69,12 @@ impl ChunkLocation {
     }
 }
 
-/// The pack files of a folder, oldest name first; none where the folder is missing.
+/// The pack files of a folder, oldest name first; empty if the folder is missing.
 pub fn files(folder: &Path) -> Result<Vec<PathBuf>, RecordingError> {
     let entries = loop {
         match std::fs::read_dir(folder) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-            // The one call of those here that does not repeat what was interrupted.
+            // Unlike the other calls here, this one does not retry after an interruption.
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             entries => break entries.map_err(RecordingError::io(folder))?,
         }
@@ -97,14 +97,14 @@ pub struct PackWriter {
     position: u64,
     entries: Vec<(ChunkId, ChunkLocation)>,
     encoder: Encoder,
-    /// Of the compressed chunks as they are stored.
+    /// The sum of the stored bytes of compressed chunks.
     sum: Hash64,
-    /// Where the next sync has to begin, bytes: what is before is on disk.
+    /// The start of the next sync, bytes: everything before it is on disk.
     synced: u64,
 }
 
 impl PackWriter {
-    /// Creates a pack with a name of its own; `level` is zstd's.
+    /// Creates a pack with a unique name; `level` is zstd's.
     pub fn create(folder: &Path, level: i32) -> Result<Self, RecordingError> {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_nanos();
         let random = random::name().map_err(RecordingError::io(folder))?;
@@ -123,14 +123,14 @@ impl PackWriter {
             path,
         };
         if let Err(error) = write_at_end(&mut pack.file, &mut pack.position, &header, &[]) {
-            // Every attempt would leave another empty file.
+            // Otherwise every attempt would leave another empty file.
             let _ = std::fs::remove_file(&pack.path);
             return Err(RecordingError::io(&pack.path)(error));
         }
         Ok(pack)
     }
 
-    /// Appends one chunk; gives the bytes that it took.
+    /// Appends one chunk and returns the number of bytes that it takes.
     pub fn append(&mut self, id: &ChunkId, bytes: &[u8]) -> Result<u64, RecordingError> {
         assert!(bytes.len() as u64 <= CHUNK && !bytes.is_empty(), "a chunk has 1 to {CHUNK} bytes");
         let Self { path, file, position, entries, encoder, sum, .. } = self;
@@ -158,8 +158,8 @@ impl PackWriter {
         self.entries.iter().map(|(id, _)| id)
     }
 
-    /// Waits until every appended chunk is on disk. What could not be made durable is taken back: other writers may
-    /// rely on it.
+    /// Waits until every appended chunk is on disk. On failure it removes the chunks that are not durable, because
+    /// other writers may rely on them.
     pub fn sync(&mut self) -> Result<(), RecordingError> {
         if self.synced < self.position {
             let dirty = self.synced..self.position;
@@ -194,8 +194,7 @@ impl PackWriter {
     }
 }
 
-/// Waits until a part of a file is on disk, piece by piece, each of which is a step: to sync gigabytes takes a disk
-/// minutes.
+/// Syncs a part of a file piece by piece, each as one step of progress: syncing gigabytes takes a disk minutes.
 fn sync_in_pieces(file: &File, part: Range<u64>) -> std::io::Result<()> {
     let all = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
     for start in part.clone().step_by(SYNC_PIECE as usize).take_while(|start| part.end - start > SYNC_PIECE) {
@@ -205,7 +204,7 @@ fn sync_in_pieces(file: &File, part: Range<u64>) -> std::io::Result<()> {
         };
         if progress::syncing(call) != 0 {
             let error = std::io::Error::last_os_error();
-            // An error of the disk is reported once. What the file system cannot do the last call does.
+            // The kernel reports a disk error once. If the file system lacks this call, the last call syncs everything.
             if matches!(error.raw_os_error(), Some(libc::EIO | libc::ENOSPC | libc::EDQUOT)) {
                 return Err(error);
             }
@@ -215,8 +214,8 @@ fn sync_in_pieces(file: &File, part: Range<u64>) -> std::io::Result<()> {
     progress::syncing(|| file.sync_data())
 }
 
-/// Writes both parts at a position. A failed write leaves the position, so that the next one overwrites the torn chunk,
-/// and gives the space back: other files may need it.
+/// Writes both parts at a position. A failed write keeps the position, so the next one overwrites the torn chunk, and
+/// frees the space, which other files may need.
 fn write_at_end(file: &mut HeldFile, position: &mut u64, head: &[u8], body: &[u8]) -> std::io::Result<()> {
     let file = file.get()?;
     let written = files::size_limit::as_errors(|| write_all_parts_at(file, head, body, *position));
@@ -227,27 +226,27 @@ fn write_at_end(file: &mut HeldFile, position: &mut u64, head: &[u8], body: &[u8
     written
 }
 
-/// One system call for both parts, in the ordinary case.
+/// Writes both parts, usually with one system call.
 fn write_all_parts_at(file: &File, head: &[u8], body: &[u8], offset: u64) -> std::io::Result<()> {
     let part = |bytes: &[u8]| libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let parts = [part(head), part(body)];
     // SAFETY: both parts are readable for their length, and the call only reads them; the descriptor is open.
     let written = unsafe { libc::pwritev(file.as_raw_fd(), parts.as_ptr(), 2, offset as libc::off_t) };
-    // An error, too, is reported by the calls that follow, which repeat what was interrupted.
+    // The calls below report errors, and retry after an interruption.
     let written = usize::try_from(written).unwrap_or(0);
     let (head_done, body_done) = (written.min(head.len()), written.saturating_sub(head.len()));
     file.write_all_at(&head[head_done..], offset + head_done as u64)?;
     file.write_all_at(&body[body_done..], offset + (head.len() + body_done) as u64)
 }
 
-/// The first so many bytes of a pack.
+/// A prefix of a pack.
 pub(super) struct PackPrefix {
     path: PathBuf,
     length: u64,
 }
 
 impl PackPrefix {
-    /// Waits until they are on disk; false where that cannot be, or where their writer has taken some back.
+    /// Waits until the prefix is on disk; false if that fails, or if the pack's writer has removed part of it.
     pub(super) fn sync(&self) -> bool {
         let sync = |file: File| progress::syncing(|| file.sync_data()).and_then(|()| file.metadata());
         let synced = regular::open(&self.path).and_then(sync);
@@ -259,7 +258,7 @@ impl PackPrefix {
 pub struct PackReader {
     path: PathBuf,
     file: File,
-    /// When it was opened, bytes.
+    /// Length of the pack when it was opened, bytes.
     length: u64,
 }
 
@@ -285,7 +284,7 @@ impl PackReader {
         Ok((reader, entries))
     }
 
-    /// The chunks, as far as the pack had them when it was opened.
+    /// The chunks that the pack had when it was opened.
     pub(super) fn entries(&self) -> Result<Vec<(ChunkId, ChunkLocation)>, RecordingError> {
         match self.index(self.length)? {
             Some(entries) => Ok(entries),
@@ -293,12 +292,12 @@ impl PackReader {
         }
     }
 
-    /// What was looked at of a pack that somebody else may be writing.
+    /// The prefix that was read of a pack that another process may be writing.
     pub(super) fn extent(&self) -> PackPrefix {
         PackPrefix { path: self.path.clone(), length: self.length }
     }
 
-    /// The index at the end, or `None` where it is missing or does not check.
+    /// The index at the end, or `None` if it is missing or damaged.
     fn index(&self, length: u64) -> Result<Option<Vec<(ChunkId, ChunkLocation)>>, RecordingError> {
         if length < FILE_HEADER + CHUNK_HEADER + TRAILER {
             return Ok(None);
@@ -346,7 +345,7 @@ impl PackReader {
         self.read_with(id, location, out, |_| ())
     }
 
-    /// [`PackReader::read`]; shows what is stored of a compressed chunk.
+    /// [`PackReader::read`] that also passes on the stored bytes of a compressed chunk.
     fn read_with(
         &self,
         id: &ChunkId,
@@ -374,8 +373,8 @@ impl PackReader {
         Ok(())
     }
 
-    /// Reads everything that the pack holds and says what is wrong with it: chunks that nobody asks for and the copies
-    /// that the format keeps of its numbers are checked too. An unfinished pack may end anywhere.
+    /// Reads the whole pack and reports damage, including unused chunks and redundant copies of numbers in the format.
+    /// An unfinished pack may end anywhere.
     pub fn check(&self) -> Result<(), RecordingError> {
         let damaged = |what: String| Err(RecordingError::damaged(&self.path, what));
         let length = self.file.metadata().map_err(RecordingError::io(&self.path))?.len();
@@ -417,7 +416,7 @@ impl PackReader {
     }
 }
 
-/// The sum as an index has it.
+/// The sum as stored in an index.
 fn mark_of(sum: &Hash64) -> u32 {
     (sum.finish() as u32).max(1)
 }
@@ -481,7 +480,7 @@ mod tests {
             prop_assert_eq!(&read_all(&write(folder.path(), &chunks, true)), &chunks);
             let unfinished = write(folder.path(), &chunks, false);
             prop_assert_eq!(&read_all(&unfinished), &chunks);
-            // Killed in the middle of a write: what was complete is there, in order.
+            // The writer was killed in the middle of a write: the complete chunks are there, in order.
             let length = std::fs::metadata(&unfinished).unwrap().len();
             File::options().write(true).open(&unfinished).unwrap().set_len(length.saturating_sub(cut as u64)).unwrap();
             let rest = read_all(&unfinished);
@@ -543,7 +542,7 @@ mod tests {
         }
     }
 
-    /// Of a run of one value, several compressed forms say the same.
+    /// For a run of one value, several compressed forms decode to the same bytes.
     #[test]
     fn a_check_finds_every_flipped_bit() {
         let folder = tempfile::tempdir().unwrap();
@@ -560,7 +559,7 @@ mod tests {
             same += u32::from(checked.unwrap_err().to_string().contains("is not what was written"));
         }
         assert!(same > 0, "no bit needed the sum");
-        // Packs of before there was a sum are whole.
+        // Packs from before sums existed are intact.
         let start = u64_at(&whole, whole.len() - TRAILER as usize) as usize;
         let old = [&whole[..start + 20], &[0; 4], &whole[start + 24..]].concat();
         std::fs::write(&path, old).unwrap();

@@ -1,7 +1,7 @@
-//! The chunk store: memory in, chunk identities out, and back.
+//! The chunk store: stores memory as chunks, and returns their identities.
 //!
-//! A store is the `packs/` folder of a recording. Writers of any number of processes add pack files of their own, so
-//! no two ever write one file.
+//! A store is the `packs/` folder of a recording. Any number of processes may write; each writer adds its own pack
+//! files, so a file has only one writer.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, TryLockError};
@@ -31,12 +31,12 @@ pub struct Store {
     folder: PathBuf,
     packs: Vec<PackReader>,
     index: HashMap<ChunkId, (usize, ChunkLocation)>,
-    /// In place of packs, for a recording of the existing Mneme.
+    /// The snapshot files of a recording of the existing Mneme, which replace packs.
     upstream: Option<Arc<upstream::Chunks>>,
 }
 
 impl Store {
-    /// Opens the packs of a recording folder. A recording whose memory was all zero has none.
+    /// Opens the packs of a recording folder. A recording of memory that is all zero has no packs.
     pub fn open(recording: &Path) -> Result<Self, RecordingError> {
         let folder = recording.join(FOLDER);
         let mut packs = Vec::new();
@@ -78,7 +78,8 @@ impl Store {
             .or_else(|error| if self.read_elsewhere(id, *pack, out) { Ok(()) } else { Err(error) })
     }
 
-    /// Reads a chunk that is damaged in one pack from another: whoever did not trust that one has written it again.
+    /// Reads a chunk that is damaged in one pack from another pack: a writer that found the damage may have written the
+    /// chunk again.
     fn read_elsewhere(&self, id: &ChunkId, damaged: usize, out: &mut [u8]) -> bool {
         let mut others = self.packs.iter().enumerate().filter(|(number, _)| *number != damaged);
         others.any(|(_, pack)| {
@@ -95,7 +96,7 @@ impl Store {
     }
 }
 
-/// Identities are hashes already: their first bytes place them in a table.
+/// Hashes identities by their first bytes, as identities are hashes already.
 #[derive(Default)]
 struct ById(u64);
 
@@ -113,46 +114,46 @@ type Ids = HashSet<ChunkId, BuildHasherDefault<ById>>;
 
 #[derive(Default)]
 struct Chunks {
-    /// In a pack, or claimed by somebody who is going to append it.
+    /// Chunks in a pack, or claimed by a thread that will append them.
     known: Ids,
-    /// Claimed, but not stored after all.
+    /// Claimed, but not stored.
     lost: Ids,
 }
 
-/// Adds chunks. Shared by threads; each keeps a pack of its own busy.
+/// Adds chunks. Threads share it, and each writes a separate pack.
 ///
-/// Storing has two steps, so that whoever claims a chunk need not be the thread that writes it, later:
-/// [`StoreWriter::claim`] says which chunks are new, [`StoreWriter::append`] writes them. A claimed chunk that could
-/// not be written is [lost](Self::lost), for everybody who relied on it, until it is claimed and written again.
+/// Storing has two steps, so one thread can claim a chunk and another can write it later: [`StoreWriter::claim`]
+/// returns which chunks are new, and [`StoreWriter::append`] writes them. If a claimed chunk cannot be written, it is
+/// [lost](Self::lost) for all who rely on it, until it is claimed and written again.
 pub struct StoreWriter {
     folder: PathBuf,
     level: i32,
     chunks: Mutex<Chunks>,
     writers: Vec<Mutex<Option<PackWriter>>>,
-    /// Packs of other writers, who may not have synced them, and the chunks in them that we do not write; until our
-    /// first sync.
+    /// Packs of other writers, which may not be synced yet, and the chunks in them that this writer skips; until this
+    /// writer's first sync.
     others: Mutex<Vec<(pack::PackPrefix, Vec<ChunkId>)>>,
     written: AtomicU64,
     in_use: Mutex<InUse>,
 }
 
-/// How long the lock on the packs is waited for. Whoever collects garbage has it for seconds; longer than this holds it
-/// who is stopped.
+/// How long to wait for the lock on the packs. A garbage collection holds it for seconds; only a stopped process holds
+/// it for longer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How often it is tried.
+/// The pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Most threads that write at a time.
+/// The maximum number of concurrent writers.
 const MOST_WRITERS: usize = 16;
-/// Stack of a thread that stores a region, bytes.
+/// Stack size of a thread that stores a region, bytes.
 const STACK: usize = 512 << 10;
 
 impl StoreWriter {
-    /// Opens the store of a recording folder, creating it (0700) where missing. `level` is zstd's; chunks that other
-    /// packs of the folder already hold are not written again.
+    /// Opens the store of a recording folder, and creates it (0700) if it is missing. `level` is zstd's; chunks in
+    /// other packs of the folder are not written again.
     ///
     /// # Errors
-    /// The folder cannot be written to, or somebody keeps the lock on the packs
+    /// The folder cannot be written to, or another process keeps the lock on the packs
     /// ([`TimedOut`](io::ErrorKind::TimedOut)).
     pub fn open(recording: &Path, level: i32) -> Result<Self, RecordingError> {
         Self::open_within(recording, level, PATIENCE)
@@ -175,23 +176,25 @@ impl StoreWriter {
         Ok(Self { folder, level, chunks, writers, others, written: AtomicU64::new(0), in_use: Mutex::new(in_use) })
     }
 
-    /// How many threads can append at a time: the numbers that [`StoreWriter::append`] takes are below it.
+    /// The number of threads that can append at a time, and the exclusive upper bound of `writer` in
+    /// [`StoreWriter::append`].
     pub fn writers(&self) -> usize {
         self.writers.len()
     }
 
     fn chunks(&self) -> MutexGuard<'_, Chunks> {
-        // Two sets of identities, valid after any panic.
+        // The two sets of identities stay valid after any panic.
         self.chunks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For each identity, whether the caller has to append the chunk: it is not zero, and nobody has it or is about to.
+    /// For each identity, whether the caller must append the chunk: it is not zero, not stored and not claimed by
+    /// another thread.
     pub fn claim<'a>(&self, ids: impl IntoIterator<Item = &'a ChunkId>) -> Vec<bool> {
         let mut chunks = self.chunks();
         ids.into_iter().map(|id| !id.is_zero() && chunks.known.insert(*id)).collect()
     }
 
-    /// Gives up chunks that were claimed and will not be appended.
+    /// Gives up claimed chunks that will not be appended.
     pub fn lose<'a>(&self, ids: impl IntoIterator<Item = &'a ChunkId>) {
         let mut chunks = self.chunks();
         for id in ids {
@@ -206,15 +209,15 @@ impl StoreWriter {
         !chunks.lost.is_empty() && ids.into_iter().any(|id| chunks.lost.contains(id))
     }
 
-    /// Stores one chunk (at most [`CHUNK`] bytes) unless it is there already, and names it.
+    /// Stores one chunk (at most [`CHUNK`] bytes) unless it is stored already, and returns its identity.
     pub fn put(&self, bytes: &[u8]) -> Result<ChunkId, RecordingError> {
         self.put_with(0, bytes)
     }
 
-    /// Stores a region on all cores; one identity for each [`CHUNK`] bytes.
+    /// Stores a region on all cores; returns one identity for each [`CHUNK`] bytes.
     pub fn put_region(&self, bytes: &[u8]) -> Result<Vec<ChunkId>, RecordingError> {
         let chunks: Vec<&[u8]> = bytes.chunks(CHUNK as usize).collect();
-        // Threads of our own, no pool: a pool would stay behind in the application's process.
+        // These threads end here; a pool's threads would stay in the application's process.
         let workers = self.writers.len().min(chunks.len() / 16).max(1);
         if workers == 1 {
             return chunks.into_iter().map(|chunk| self.put(chunk)).collect();
@@ -229,7 +232,7 @@ impl StoreWriter {
                     done.push((index, self.put_with(worker, chunk)?));
                 }
             };
-            // If the system has no more threads, those that there are do all of it.
+            // If the system refuses more threads, the existing ones do all the work.
             let helpers: Vec<_> = (1..workers)
                 .map_while(|worker| own_threads::start_in(scope, STACK, move || work(worker)).ok())
                 .collect();
@@ -254,8 +257,8 @@ impl StoreWriter {
         Ok(id)
     }
 
-    /// Appends a claimed chunk to the pack of a writer, and gives the bytes that it took; a chunk that cannot be
-    /// written is lost.
+    /// Appends a claimed chunk to the pack of a writer, and returns the number of bytes that it takes; if the chunk
+    /// cannot be written, it is lost.
     pub fn append(&self, writer: usize, id: &ChunkId, bytes: &[u8]) -> Result<u64, RecordingError> {
         let result = self.try_append(writer, id, bytes);
         match &result {
@@ -281,15 +284,15 @@ impl StoreWriter {
     }
 
     fn writer(&self, number: usize) -> MutexGuard<'_, Option<PackWriter>> {
-        // A pack's entries are those of complete chunks at any time.
+        // A pack's entries always describe complete chunks.
         self.writers[number].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes everything that was appended durable, and what we found in the packs of others. Must come before a
-    /// manifest that names it is saved.
+    /// Makes all appended chunks durable, and the chunks in other writers' packs that this writer relies on. Call this
+    /// before you save a manifest that names them.
     ///
-    /// What could not be made durable is lost: the kernel drops such pages and reports them once, so that a second
-    /// attempt on the same pack would succeed without them.
+    /// Chunks that cannot be made durable are lost: the kernel drops such pages and reports the error once, so a second
+    /// attempt on the same pack would falsely succeed.
     pub fn sync(&self) -> Result<(), RecordingError> {
         self.keep_in_use()?;
         let mut outcome = Ok(());
@@ -305,13 +308,13 @@ impl StoreWriter {
                 self.lose(&ids);
             }
         }
-        // The names of new packs; a file system that cannot sync a folder keeps them in order by itself.
+        // Syncs the names of new packs; a file system that cannot sync a folder keeps them in order by itself.
         let _ = File::open(&self.folder).and_then(|folder| folder.sync_all());
         outcome
     }
 
-    /// Marks the packs as used again where the application has closed the mark. What was collected meanwhile is missed
-    /// by those that open their packs again.
+    /// Marks the packs as used again if the application has closed the mark. A writer that reopens its packs notices
+    /// chunks that were collected meanwhile.
     fn keep_in_use(&self) -> Result<(), RecordingError> {
         let mut in_use = self.in_use.lock().unwrap_or_else(PoisonError::into_inner);
         if !in_use.0.is_open() {
@@ -325,7 +328,7 @@ impl StoreWriter {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Closes the packs with their indexes. A store that was not finished is read as well, only slower.
+    /// Closes the packs and writes their indexes. An unfinished store is readable too, but more slowly.
     pub fn finish(&self) -> Result<(), RecordingError> {
         let mut outcome = Ok(());
         for number in 0..self.writers() {
@@ -337,8 +340,8 @@ impl StoreWriter {
     }
 }
 
-/// A lock on the folder of packs: writers share it, because chunks that no manifest names yet (their own, and old ones
-/// that they rely on) must stay; whoever collects garbage wants it alone.
+/// A lock on the folder of packs. Writers share it, because chunks without a manifest (their own, and old ones that
+/// they rely on) must stay; the garbage collector takes it exclusively.
 pub(crate) struct InUse(OwnedFile);
 
 impl InUse {
@@ -346,8 +349,8 @@ impl InUse {
         File::open(folder).and_then(OwnedFile::new).map(Self).map_err(RecordingError::io(folder))
     }
 
-    /// Marks the packs as used. Where the file system has no locks, nothing can be done about it. Any process that may
-    /// read the folder can lock it, and keep the lock for as long as it likes.
+    /// Marks the packs as used. Without file locks in the file system, this does nothing. Any process that can read the
+    /// folder can lock it, and keep the lock for as long as it likes.
     fn mark(folder: &Path, patience: Duration) -> Result<Self, RecordingError> {
         let mark = Self::open(folder)?;
         let deadline = Instant::now() + patience;
@@ -361,13 +364,13 @@ impl InUse {
                 let error = "another process has locked the folder for too long: mneme clean, if it is stopped (kill -CONT lets it go on), or a program that locks files";
                 return Err(RecordingError::io(folder)(io::Error::new(io::ErrorKind::TimedOut, error)));
             }
-            // A wait with an end of its own.
+            // This wait has a deadline, so it counts as progress.
             progress::note_step();
             std::thread::sleep(PAUSE);
         }
     }
 
-    /// The lock for one that removes chunks, `None` while a writer is at work.
+    /// The exclusive lock for removing chunks; `None` while a writer is at work.
     pub(crate) fn alone(folder: &Path) -> Result<Option<Self>, RecordingError> {
         let lock = Self::open(folder)?;
         let busy = matches!(lock.0.get().map(File::try_lock), Ok(Err(TryLockError::WouldBlock)));
@@ -377,12 +380,12 @@ impl InUse {
 
 impl Drop for InUse {
     fn drop(&mut self) {
-        // Closing the folder is not enough: a child that was forked meanwhile has it open as well.
+        // Closing the folder is not enough: a child that was forked meanwhile also has it open.
         let _ = self.0.get().and_then(File::unlock);
     }
 }
 
-/// Fails where this user may not add files to a folder, nor remove any.
+/// Fails if this user may not add files to a folder or remove them.
 pub fn check_writable(folder: &Path) -> Result<(), RecordingError> {
     nix::unistd::access(folder, AccessFlags::W_OK | AccessFlags::X_OK)
         .map_err(|error| RecordingError::io(folder)(error.into()))
@@ -437,12 +440,12 @@ mod tests {
         writer.sync().unwrap();
         let second = writer.put(&two).unwrap();
         let length = packs(folder.path())[0].metadata().unwrap().len();
-        // Another process finds both chunks, the second of which is not on disk yet, and writes neither.
+        // Another process finds both chunks, the second not yet on disk, and writes neither.
         let other = StoreWriter::open(folder.path(), 1).unwrap();
         let relied = [other.put(&one).unwrap(), other.put(&two).unwrap()];
         assert_eq!(relied, [first, second]);
         assert_eq!(other.written(), 0);
-        // The disk refuses to keep it, and its writer does what it does then.
+        // The disk fails, and the chunk's writer removes it.
         File::options().write(true).open(&packs(folder.path())[0]).unwrap().set_len(length - 1).unwrap();
         other.sync().unwrap();
         assert!(other.lost(&relied), "a manifest may not name what is not there");
@@ -457,7 +460,7 @@ mod tests {
     #[test]
     fn a_chunk_that_one_pack_has_lost_is_read_from_another() {
         let folder = tempfile::tempdir().unwrap();
-        // Nothing that compresses: most of a pack is the chunk.
+        // Incompressible bytes, so most of the pack is the chunk.
         let bytes: Vec<u8> = (0..CHUNK).map(|at| (at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) as u8).collect();
         let writers = [(); 2].map(|()| StoreWriter::open(folder.path(), 1).unwrap());
         let [id, _] = writers.each_ref().map(|writer| writer.put(&bytes).unwrap());

@@ -1,23 +1,23 @@
-//! The decision whether a file or folder may become code or options.
+//! Decides whether a file or folder may be used as code or options.
 //!
-//! A path is followed component by component, by descriptors, so that nothing can change between the check and the
-//! use. Every folder, every link and the file itself must belong to the user or to root, and must not be writable by
-//! others. A folder with the sticky bit, such as `/tmp`, may be writable: others cannot replace what is in it, and
-//! what is in it is checked itself. Once every component has passed, only the user and root can make the resolved path
-//! lead elsewhere, so it may also be handed to a library or a program that opens it by name.
+//! A path is followed component by component through descriptors, so it cannot change between check and use. Every
+//! folder, every link and the file itself must belong to the user or to root, and others must not be able to write to
+//! it. A folder with the sticky bit, such as `/tmp`, may be writable: other users cannot replace its entries, and each
+//! entry is checked itself. Once every component has passed, only the user and root can redirect the resolved path, so
+//! you may also pass it to a library or program that opens it by name.
 //!
-//! Decisions that are not obvious:
+//! Some decisions need an explanation:
 //!
-//! - *Groups.* A component may be writable by the private group of its owner: the owner's primary group, with the
-//!   owner's name and without another member, as Debian and Red Hat set it up. It must have no access control list,
-//!   which may name others. Only `/etc/passwd` and `/etc/group` are asked: the recorder runs in other people's
-//!   processes, where a name service could block. A group from a directory service is no private group.
-//! - *User namespaces.* In a container without root's user id, everything that belongs to the system's root shows up
-//!   as the overflow user (65534), as do the files of all other users. Such an owner is accepted for the folders on
-//!   the way and for the system's own folders, and refused for what is at the end of the path.
-//! - *NFS.* With `root_squash`, the files that root makes belong to the overflow user, and root does not trust them.
-//! - *Overrides.* `--trust FOLDER` and `MNEME_TRUST` accept a folder with all that is in it, and the folders above it
-//!   on the way to what is in it.
+//! - *Groups.* The private group of a component's owner may have write permission: the owner's primary group, with the
+//!   owner's name and without another member, as Debian and Red Hat set it up. The component must not have an access
+//!   control list, which may name others. Only `/etc/passwd` and `/etc/group` are read: the recorder runs in other
+//!   people's processes, where a name service could block. A group from a directory service never counts as private.
+//! - *User namespaces.* In a container without root's user id, everything that belongs to the system's root appears to
+//!   belong to the overflow user (65534), and so do the files of all other users. This owner is accepted for the
+//!   folders on the way and for the system's own folders, and refused for the end of the path.
+//! - *NFS.* With `root_squash`, root's files belong to the overflow user, and root does not trust them.
+//! - *Overrides.* `--trust FOLDER` and `MNEME_TRUST` accept a folder with all of its contents, and the folders above it
+//!   on the way there.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fmt;
@@ -31,23 +31,23 @@ use std::path::{Component, Path, PathBuf};
 use crate::error::FolderError;
 use crate::{environment, exit};
 
-/// The environment variable with the folders that are trusted whoever owns them, separated by colons.
+/// The environment variable with the folders to trust regardless of their owner, separated by colons.
 pub const VARIABLE: &str = "MNEME_TRUST";
-/// How many links may follow each other, as in the kernel.
+/// The maximum length of a chain of links, as in the kernel.
 const MOST_LINKS: u32 = 40;
-/// The user that stands for all users without an id in a user namespace.
+/// The user id that stands for all users without an id in a user namespace.
 const OVERFLOW_USER: u32 = 65534;
-/// Folders that the dynamic linker and the shell take code from: a stranger who owns one owns the machine.
+/// Folders from which the dynamic linker and the shell take code: their owner controls the machine anyway.
 const SYSTEM: [&str; 6] = ["/usr", "/lib", "/lib32", "/lib64", "/bin", "/etc"];
 /// `f_type` of procfs.
 const PROC: libc::c_long = 0x9fa0;
 
-/// Why a path is not trusted.
+/// The reason for refusing a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stranger {
-    /// The path that was asked about.
+    /// The requested path.
     path: PathBuf,
-    /// Its component that is at fault.
+    /// Its component at fault.
     at: PathBuf,
     fault: Fault,
 }
@@ -89,8 +89,8 @@ impl fmt::Display for Stranger {
     }
 }
 
-/// The folder that has to be trusted for a path: the one that it leads to, if the component at fault is on the way
-/// there; else the component, or where the link is.
+/// The folder to trust for a path. If the component at fault is on the way to the path's target, it is the target's
+/// folder; otherwise the component, or the folder of a link.
 fn trusted_by_remedy<'a>(path: &'a Path, at: &'a Path) -> &'a Path {
     let own = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
     let is_link = at.symlink_metadata().is_ok_and(|it| it.is_symlink());
@@ -120,15 +120,15 @@ pub fn is_refusal(error: &io::Error) -> bool {
     error.get_ref().is_some_and(|inner| inner.is::<Stranger>())
 }
 
-/// The exit status of a program that cannot read a file which its command line names.
+/// The exit status of a program that cannot read a file named on its command line.
 pub fn exit_status(error: &io::Error) -> i32 {
     if is_refusal(error) { exit::BAD_USAGE } else { exit::NO_INPUT }
 }
 
-/// Adds folders to those that are trusted, for this process and all that it starts. For the first lines of a program.
+/// Adds trusted folders for this process and all processes that it starts. Call it in the first lines of a program.
 ///
 /// # Errors
-/// One of them cannot be used.
+/// One of the folders cannot be used.
 pub fn add(folders: &[PathBuf]) -> Result<(), FolderError> {
     if folders.is_empty() {
         return Ok(());
@@ -144,7 +144,8 @@ pub fn add(folders: &[PathBuf]) -> Result<(), FolderError> {
     Ok(())
 }
 
-/// The folders that the user trusts, resolved. Relative ones do not count: they would depend on the current folder.
+/// The folders that the user trusts, resolved. Relative ones are ignored, because they would depend on the current
+/// folder.
 fn overrides() -> Vec<PathBuf> {
     let named = environment::variable_os(VARIABLE).unwrap_or_default();
     std::env::split_paths(&named)
@@ -153,7 +154,7 @@ fn overrides() -> Vec<PathBuf> {
         .collect()
 }
 
-/// Checks a file or folder, and gives the path without links that leads there.
+/// Checks a file or folder, and returns its path without links.
 ///
 /// # Errors
 /// The path leads nowhere, or is not trusted ([`is_refusal`]).
@@ -161,11 +162,11 @@ pub fn check(path: &Path) -> io::Result<PathBuf> {
     Walk::along(path).map(|found| found.path)
 }
 
-/// Checks a program or library that the user names. A name without a folder is the search path's to find, and whoever
-/// starts or loads a file that is not there says so.
+/// Checks a program or library that the user names. A name without a folder is accepted, because the search path finds
+/// it. A missing file is accepted too: starting or loading it reports the error.
 ///
 /// # Errors
-/// As of [`check`].
+/// See [`check`].
 pub fn check_program(path: &Path) -> io::Result<()> {
     if path.components().count() < 2 {
         return Ok(());
@@ -176,7 +177,7 @@ pub fn check_program(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Opens a file that may become code or options.
+/// Opens a file that may be used as code or options.
 ///
 /// # Errors
 /// The file cannot be opened, or is not trusted ([`is_refusal`]).
@@ -184,7 +185,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     Walk::along(path)?.open(path)
 }
 
-/// The contents of a file that may become code or options.
+/// The contents of a file that may be used as code or options.
 ///
 /// # Errors
 /// The file cannot be read, or is not trusted ([`is_refusal`]).
@@ -197,12 +198,12 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
 /// The same as text.
 ///
 /// # Errors
-/// As of [`read`]; the file is no text.
+/// See [`read`]; also fails if the file is not text.
 pub fn read_text(path: &Path) -> io::Result<String> {
     String::from_utf8(read(path)?).map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text"))
 }
 
-/// Says who else can write to a folder, if anybody can.
+/// Describes who else can write to a folder, if anyone can.
 pub fn other_writers(folder: &Path) -> Option<String> {
     let walk = Walk::along(folder);
     let refused = walk.as_ref().err().and_then(|error| error.get_ref()?.downcast_ref::<Stranger>());
@@ -214,7 +215,7 @@ pub fn other_writers(folder: &Path) -> Option<String> {
     }
 }
 
-/// A folder that has been checked, for reading many files of it without checking the way there again.
+/// A checked folder, for reading many of its files without checking the way there again.
 pub struct Folder {
     descriptor: OwnedFd,
     path: PathBuf,
@@ -238,7 +239,7 @@ impl Folder {
         &self.path
     }
 
-    /// A path below it, by the same rules.
+    /// Resolves a path below the folder, by the same rules.
     fn find(&self, name: &Path) -> io::Result<Found> {
         Walk::from(self.descriptor.try_clone()?, self.path.clone()).follow(name, &self.path.join(name))
     }
@@ -246,15 +247,15 @@ impl Folder {
     /// Checks a file or folder in it.
     ///
     /// # Errors
-    /// As of [`check`].
+    /// See [`check`].
     pub fn check(&self, name: impl AsRef<Path>) -> io::Result<PathBuf> {
         self.find(name.as_ref()).map(|found| found.path)
     }
 
-    /// A folder in it.
+    /// Opens a folder in it.
     ///
     /// # Errors
-    /// As of [`Folder::open`].
+    /// See [`Folder::open`].
     pub fn folder(&self, name: impl AsRef<Path>) -> io::Result<Self> {
         let Found { descriptor, path, stat, .. } = self.find(name.as_ref())?;
         if stat.st_mode & libc::S_IFMT != libc::S_IFDIR {
@@ -263,10 +264,10 @@ impl Folder {
         Ok(Self { descriptor, path })
     }
 
-    /// The contents of a regular file in it: no pipe, which may never end.
+    /// The contents of a regular file in it. Pipes are refused, because they may never end.
     ///
     /// # Errors
-    /// As of [`read`]; the file is no regular file.
+    /// See [`read`]; also fails if the file is not a regular file.
     pub fn read(&self, name: impl AsRef<Path>) -> io::Result<Vec<u8>> {
         let path = self.path.join(name.as_ref());
         let found = self.find(name.as_ref())?;
@@ -278,7 +279,7 @@ impl Folder {
         Ok(bytes)
     }
 
-    /// The size of a regular file in it, bytes; `None` if there is none that is trusted.
+    /// The size of a regular file in it, bytes; `None` if the file is missing or not trusted.
     pub fn size(&self, name: impl AsRef<Path>) -> Option<u64> {
         let stat = self.find(name.as_ref()).ok()?.stat;
         (stat.st_mode & libc::S_IFMT == libc::S_IFREG).then_some(stat.st_size as u64)
@@ -291,12 +292,12 @@ struct Found {
     descriptor: OwnedFd,
     path: PathBuf,
     stat: libc::stat,
-    /// Opened for reading already: a descriptor of a process, which has no way to it that could be checked.
+    /// Set for a descriptor of a process, which is already open for reading because it has no path to check.
     file: Option<File>,
 }
 
 impl Found {
-    /// Opens what was found for reading.
+    /// Opens the file for reading.
     fn open(self, asked: &Path) -> io::Result<File> {
         if let Some(file) = self.file {
             return Ok(file);
@@ -304,7 +305,7 @@ impl Found {
         if self.stat.st_mode & libc::S_IFMT == libc::S_IFDIR {
             return Err(io::ErrorKind::IsADirectory.into());
         }
-        // The last folder is trusted by now, so that the name stays what it was.
+        // The last folder is trusted by now, so the name cannot be redirected.
         let file = File::open(&self.path)?;
         let opened = file.metadata()?;
         if (opened.dev(), opened.ino()) != (self.stat.st_dev, self.stat.st_ino) {
@@ -318,9 +319,9 @@ impl Found {
 /// A path that is being followed.
 struct Walk {
     folder: OwnedFd,
-    /// Of the folder, without links.
+    /// The folder's path, without links.
     path: PathBuf,
-    /// Faults of folders above one that the user trusts: they count unless the path ends in it.
+    /// Faults of folders above a trusted folder: they count unless the path ends in the trusted folder.
     tolerated: Vec<(Stranger, PathBuf)>,
 }
 
@@ -334,7 +335,7 @@ impl Walk {
         Self { folder, path, tolerated: Vec::new() }
     }
 
-    /// Follows `way`; `asked` is what errors call it.
+    /// Follows `way`; errors name `asked`.
     fn follow(mut self, way: &Path, asked: &Path) -> io::Result<Found> {
         let mut left: Vec<OsString> = reversed(way);
         let mut links = 0;
@@ -389,8 +390,8 @@ impl Walk {
         self.finish(Found { descriptor, path, stat, file: None })
     }
 
-    /// What `/proc/PID/fd/N` and `/dev/stdin` lead to, which need not have a name: it is opened at once, and then
-    /// checked. `None` if the link is an ordinary one.
+    /// Opens the target of `/proc/PID/fd/N` or `/dev/stdin`, which may not have a name, and then checks it. `None` for
+    /// an ordinary link.
     fn descriptor_of_a_process(&self, at: &Path, asked: &Path) -> io::Result<Option<Found>> {
         let is_descriptor = at.parent().and_then(Path::file_name).is_some_and(|name| name == "fd");
         if !is_descriptor {
@@ -402,7 +403,7 @@ impl Walk {
         if its.st_mode & libc::S_IFMT == libc::S_IFDIR {
             return Ok(None);
         }
-        // Memory and pipes have no name by which others could open them, whatever their mode says.
+        // Other users cannot open memory and pipes by name, whatever their mode.
         let fault = match its.st_nlink {
             0 => (!is_owner_trusted(its.st_uid, at, true)).then_some(Fault::Owner(its.st_uid)),
             _ => self.judge_one(at, &descriptor, &its, true),
@@ -435,7 +436,8 @@ impl Walk {
         if trusted.iter().any(|folder| at.starts_with(folder)) {
             return Ok(());
         }
-        // A folder on the way to one that is trusted; a link of a stranger's could lead into any part of it.
+        // A folder on the way to a trusted folder. A stranger's link does not qualify, because it could lead into any
+        // part of the trusted folder.
         let is_folder = its.st_mode & libc::S_IFMT == libc::S_IFDIR;
         match trusted.into_iter().find(|folder| is_folder && folder.starts_with(at)) {
             Some(folder) => {
@@ -453,7 +455,7 @@ impl Walk {
         }
         let mode = its.st_mode & 0o7777;
         let is_sticky = kind == libc::S_IFDIR && mode & libc::S_ISVTX != 0;
-        // A link has no mode of its own, and a device such as /dev/null is nobody's file.
+        // Links do not have a mode, and a device such as /dev/null has no private contents.
         if is_sticky || kind == libc::S_IFLNK || kind == libc::S_IFCHR {
             return None;
         }
@@ -470,7 +472,7 @@ impl Walk {
     }
 }
 
-/// The components of a path, the last one first; an absolute one has `/` as its first.
+/// The components of a path, last one first; an absolute path has `/` as its first.
 fn reversed(path: &Path) -> Vec<OsString> {
     let part = |component: Component<'_>| (component != Component::CurDir).then(|| component.as_os_str().to_owned());
     path.components().rev().filter_map(part).collect()
@@ -486,13 +488,13 @@ fn is_owner_trusted(user: u32, at: &Path, is_last: bool) -> bool {
     user == OVERFLOW_USER && (!is_last || is_systems()) && stands_for_unmapped(OVERFLOW_USER)
 }
 
-/// Whether a user's number stands for users that have none in this user namespace.
+/// Whether a user id stands for users without an id in this user namespace.
 fn stands_for_unmapped(user: u32) -> bool {
     std::fs::read_to_string("/proc/self/uid_map").is_ok_and(|map| !maps(&map, user))
 }
 
-/// Whether a user has a number in a map of a namespace: lines of the first number inside, the first outside, and how
-/// many there are.
+/// Whether a namespace's map contains a user id. Its lines hold the first id inside, the first id outside, and the
+/// length.
 fn maps(map: &str, user: u32) -> bool {
     map.lines().any(|line| {
         let mut numbers = line.split_whitespace().filter_map(|number| number.parse::<u64>().ok());
@@ -503,12 +505,12 @@ fn maps(map: &str, user: u32) -> bool {
     })
 }
 
-/// Whether a group is the one that a user has for himself.
+/// Whether a group is the private group of a user.
 fn is_private_group(group: u32, user: u32) -> bool {
     is_private_in(&accounts("/etc/passwd"), &accounts("/etc/group"), group, user)
 }
 
-/// The lines of a file of accounts, as fields.
+/// The lines of an account file, split into fields.
 fn accounts(file: &str) -> Vec<Vec<String>> {
     let text = std::fs::read(file).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
@@ -528,7 +530,8 @@ fn is_private_in(users: &[Vec<String>], groups: &[Vec<String>], group: u32, user
     field(owner, 2) == user && field(entry, 0) == name && members.all(|member| member == name)
 }
 
-/// Whether a file has an access control list. A descriptor of `O_PATH` has no attributes, so it is asked by name.
+/// Whether a file has an access control list. `O_PATH` descriptors do not give access to attributes, so this uses the
+/// name.
 fn has_access_list(descriptor: &OwnedFd) -> bool {
     let path = CString::new(format!("/proc/self/fd/{}", descriptor.as_raw_fd())).expect("no NUL");
     // SAFETY: both texts end with a NUL, and no buffer is given: only the size is asked for.
@@ -574,7 +577,7 @@ fn is_proc(folder: &OwnedFd) -> bool {
     }
 }
 
-/// Where a link leads that was opened itself.
+/// The target of a link that was itself opened.
 fn link_target(link: &OwnedFd) -> io::Result<OsString> {
     let mut target = vec![0; libc::PATH_MAX as usize];
     // SAFETY: the buffer is valid for its length; an empty name means the descriptor itself.
@@ -591,7 +594,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
 
-    /// What a path is refused for: the component, and the kind of fault.
+    /// The refused component of a path, and the kind of fault.
     fn refusal(path: &Path) -> Option<(PathBuf, &'static str)> {
         let error = check(path).err()?;
         assert!(is_refusal(&error) && !error.to_string().contains('\n'), "{}: {error}", path.display());
@@ -626,7 +629,7 @@ mod tests {
         assert_eq!(read(&file).unwrap(), b"x");
         set_mode(&at("a/b"), 0o777);
         assert_eq!(refusal(&file), Some((at("a/b"), "mode")));
-        // Others can add files to it, and replace none.
+        // Others can add files to it, but not replace existing ones.
         set_mode(&at("a/b"), 0o1777);
         assert_eq!(refusal(&file), None);
         set_mode(&at("a/b"), 0o755);
@@ -662,7 +665,7 @@ mod tests {
         assert_eq!(refusal(&at("open/link")), Some((at("open"), "owner")), "whose sticky folder it is");
         let opened = Folder::open(&root).unwrap();
         assert!(is_refusal(&opened.read("open/theirs/mine/file").unwrap_err()));
-        // Whom to trust: what a path leads to, and of a link the place that it is in.
+        // The folder to trust: the target of a path, or the folder of a link.
         assert_eq!(trusted_by_remedy(&at("open/theirs/mine"), &at("open/theirs")), at("open/theirs/mine"));
         assert_eq!(trusted_by_remedy(&at("open/link"), &at("open/link")), at("open"));
     }
@@ -724,7 +727,7 @@ mod tests {
         assert!(!maps("1000 1000 1\n", OVERFLOW_USER) && !maps("", OVERFLOW_USER) && !maps("x", 0));
     }
 
-    /// The list is an environment variable, so a process of its own reads it.
+    /// The list is an environment variable, so a separate process reads it.
     #[test]
     fn a_trusted_folder_is_trusted_with_the_folders_above_it_and_no_other() {
         const SELF: &str = "files::trust::tests::a_trusted_folder_is_trusted_with_the_folders_above_it_and_no_other";
