@@ -1,13 +1,13 @@
-//! A reader of LLVM bitcode from outside.
+//! A reader of LLVM bitcode that works without LLVM.
 //!
-//! It tells where one module ends, who wrote it, what it was made for, and whether it mentions a name.
+//! It finds the end of a module, its producer and target, and whether it mentions a name.
 //!
 //! Bitcode is a stream of 32-bit little-endian words: `BC 0xC0DE`, then blocks. A block begins with a two-bit 1, its
-//! number (vbr8), the width of abbreviation numbers inside it (vbr4) and, at the next word, its length in words; inside
-//! are blocks of the same form and records, as they are or by an abbreviation that the block defines. The
-//! identification block has the number 13, and its record 1 is the producer; the module's block has the number 8, and
-//! its record 2 is the target triple. A wrapper in front (`0x0B17C0DE`, version, offset, size, processor, a word each)
-//! is Darwin's. Described in LLVM's documentation, "LLVM Bitcode File Format".
+//! number (vbr8), the width of abbreviation numbers inside it (vbr4) and, at the next word, its length in words. It
+//! contains nested blocks and records, either plain or abbreviated as defined in the block. The identification block
+//! has the number 13, and its record 1 is the producer; the module's block has the number 8, and its record 2 is the
+//! target triple. Darwin puts a wrapper in front (`0x0B17C0DE`, version, offset, size, processor, a word each). See
+//! "LLVM Bitcode File Format" in LLVM's documentation.
 
 use mneme_model::llvm_version::major;
 
@@ -31,14 +31,13 @@ pub fn is_bitcode(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC) || bytes.starts_with(&WRAPPER)
 }
 
-/// Whether bitcode mentions a symbol: names are in a string table of whole bytes (LLVM 5 and later).
+/// Whether bitcode mentions a symbol; names are in a string table of whole bytes (LLVM 5 and later).
 pub fn mentions(bitcode: &[u8], name: &str) -> bool {
     let name = name.as_bytes();
     !name.is_empty() && bitcode.windows(name.len()).any(|window| window == name)
 }
 
-/// The modules that follow one another, as linkers put sections of objects together: with zeros in between, if any.
-/// What comes after damage is left out.
+/// The consecutive modules of a section, as concatenated by linkers, possibly padded with zeros. Stops at damage.
 pub fn modules(mut bytes: &[u8]) -> Vec<&[u8]> {
     let mut found = Vec::new();
     loop {
@@ -51,7 +50,7 @@ pub fn modules(mut bytes: &[u8]) -> Vec<&[u8]> {
     }
 }
 
-/// The length of the module that begins here, with its symbol and string tables, bytes.
+/// The length of the module at the start, with its symbol and string tables, bytes.
 fn length(bytes: &[u8]) -> Option<usize> {
     if bytes.starts_with(&WRAPPER) {
         let word =
@@ -67,22 +66,23 @@ fn length(bytes: &[u8]) -> Option<usize> {
     (end > 0).then_some(MAGIC.len() + (end / 8) as usize)
 }
 
-/// The target triple of a module, e.g. "nvptx64-nvidia-cuda"; `None` where it says none.
+/// The target triple of a module, e.g. "nvptx64-nvidia-cuda"; `None` if it has none.
 pub fn triple(module: &[u8]) -> Option<String> {
     text(module, MODULE_BLOCK, TRIPLE)
 }
 
-/// Who wrote a module, e.g. "LLVM19.1.7"; `None` where it does not say. LLVM promises to read what older versions
-/// wrote, not what newer ones did.
+/// The producer of a module, e.g. "LLVM19.1.7"; `None` if it does not name one. LLVM guarantees to read the output of
+/// older versions, not of newer ones.
 pub fn producer(module: &[u8]) -> Option<String> {
     text(module, IDENTIFICATION_BLOCK, PRODUCER)
 }
 
-/// How assembly text of Mneme's begins: LLVM itself leaves no name in it. The version follows, and a line's end.
+/// The beginning of assembly text written by Mneme, followed by the version and a line end. LLVM itself does not name
+/// its version.
 pub const TEXT_HEAD: &str = "; written by LLVM ";
 
-/// Who wrote assembly text, "22.1.8": the LLVM that Mneme's own names, or the newest clang that had a part in it, as
-/// its `llvm.ident` has it ("Debian clang version 22.1.8").
+/// The writer of assembly text, "22.1.8": the LLVM version in Mneme's header, or the newest clang named in `llvm.ident`
+/// ("Debian clang version 22.1.8").
 pub fn writer_of_text(text: &[u8]) -> Option<String> {
     if is_bitcode(text) {
         return None;
@@ -104,7 +104,7 @@ pub fn writer_of_text(text: &[u8]) -> Option<String> {
     versions.max().map(|(_, version)| version)
 }
 
-/// The first record of this code in the first block of this number, as text.
+/// The first record with this code in the first block with this number, as text.
 fn text(module: &[u8], block: u64, record: u64) -> Option<String> {
     let plain = match module.strip_prefix(&WRAPPER) {
         Some(header) => module.get(u32::from_le_bytes(header.get(4..8)?.try_into().ok()?) as usize..)?,
@@ -121,26 +121,26 @@ fn text(module: &[u8], block: u64, record: u64) -> Option<String> {
     }
 }
 
-/// How an operand of an abbreviated record is written.
+/// The encoding of an operand in an abbreviated record.
 #[derive(Clone, Copy)]
 enum Field {
     Literal(u64),
     Fixed(u32),
     Variable(u32),
-    /// Of what the next field says.
+    /// An array of the next field's type.
     Array,
     Char6,
 }
 
 struct Block {
     number: u64,
-    /// Bits of an abbreviation's number inside it.
+    /// Width of abbreviation numbers in the block, bits.
     width: u32,
-    /// Where the block ends, bits.
+    /// End of the block, bits.
     end: u64,
 }
 
-/// A reader of bits, the lowest of each byte first.
+/// Reads bits, the lowest of each byte first.
 #[derive(Clone)]
 struct Bits<'a> {
     bytes: &'a [u8],
@@ -160,7 +160,7 @@ impl Bits<'_> {
         Some(value)
     }
 
-    /// A number in groups of `width` bits, of which the highest says that there are more.
+    /// A number in groups of `width` bits; the highest bit of a group tells that another group follows.
     fn variable(&mut self, width: u32) -> Option<u64> {
         let mut value = 0;
         let mut shift = 0;
@@ -180,7 +180,7 @@ impl Bits<'_> {
         (self.fixed(2)? == 1).then(|| self.opened())?
     }
 
-    /// The rest of a block's head. The block is inside the bytes.
+    /// Reads the rest of a block's head, and checks that the block ends within the bytes.
     fn opened(&mut self) -> Option<Block> {
         let (number, width) = (self.variable(8)?, u32::try_from(self.variable(4)?).ok()?);
         self.at = self.at.next_multiple_of(32);
@@ -189,7 +189,7 @@ impl Bits<'_> {
         ((1..=32).contains(&width) && end <= 8 * self.bytes.len() as u64).then_some(Block { number, width, end })
     }
 
-    /// The operands of the first record of this code in a block whose abbreviations have numbers of `width` bits.
+    /// The operands of the first record with this code in a block whose abbreviation numbers have `width` bits.
     fn find(&mut self, width: u32, record: u64) -> Option<Vec<u64>> {
         let mut abbreviations = Vec::new();
         loop {
@@ -259,7 +259,7 @@ impl Bits<'_> {
         Some(values)
     }
 
-    /// More operands than there are bits left are damage.
+    /// More operands than remaining bits indicate damage.
     fn operands(&mut self, count: u64, field: Field) -> Option<Vec<u64>> {
         let left = (8 * self.bytes.len() as u64).saturating_sub(self.at);
         if count > left {
@@ -323,7 +323,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// A module of nothing but a version, an abbreviation, an inner block, a triple and a string table.
+    /// A module with only a version, an abbreviation, an inner block, a triple and a string table.
     pub(crate) fn module(triple: &str, names: &str) -> Vec<u8> {
         let record = |writer: &mut Writer, number: u64, values: &[u64]| {
             writer.fixed(3, 3);
@@ -352,7 +352,7 @@ pub(crate) mod tests {
         let mut strings = Writer::default();
         names.bytes().for_each(|byte| strings.fixed(byte.into(), 8));
         let mut identification = Writer::default();
-        // An abbreviation of the code and an array of six-bit characters, which LLVM writes its name in.
+        // An abbreviation of the code and an array of six-bit characters, which LLVM uses for its name.
         identification.fixed(2, 3);
         identification.variable(3, 5);
         identification.fixed(1, 1);
@@ -402,7 +402,7 @@ pub(crate) mod tests {
         assert_eq!(triples, ["nvptx64-nvidia-cuda", "x86_64-pc-linux-gnu", "nvptx64-nvidia-cuda"]);
         assert_eq!(producer(&wrapped(&one)).as_deref(), Some("LLVM9"));
         assert!(mentions(&one, "_Z4stepPf") && !mentions(&other, "_Z4stepPf"));
-        // What is cut off is no module any more.
+        // A truncated module is not a module.
         assert_eq!(modules(&section[..section.len() - 1]).len(), 2);
         assert!(modules(b"BC\xc0\xde").is_empty() && modules(b"").is_empty());
         assert!(modules(&[&WRAPPER[..], &[0; 16]].concat()).is_empty(), "a wrapper that ends before it begins");

@@ -1,9 +1,8 @@
-//! Machine code of NVIDIA GPUs: kernels with their parameters, variables, and what the code uses.
+//! Machine code of NVIDIA GPUs: kernels with their parameters, variables, and features of the code.
 //!
-//! A cubin is an ELF object. Section `.nv.info.<kernel>` holds attributes, each u8 format, u8 name and a u16 that is
-//! the value or, for format 4, the size of the value that follows; names and layouts below are what `ptxas` writes
-//! (tried with releases 12.9 and 13) and `cuobjdump -elf` shows. Section `.nv.callgraph` holds pairs of symbols, caller
-//! and callee.
+//! A cubin is an ELF object. Section `.nv.info.<kernel>` holds attributes: u8 format, u8 name and a u16, which is the
+//! value or, for format 4, the size of the value that follows. The names and layouts below are those of `ptxas` (tested
+//! with releases 12.9 and 13) and `cuobjdump -elf`. Section `.nv.callgraph` holds pairs of symbols, caller and callee.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -28,7 +27,7 @@ mod attribute {
 const SIZED: u8 = 4;
 /// Symbol types beyond ELF's: texture, surface and sampler references.
 const REFERENCES: std::ops::RangeInclusive<u8> = 10..=12;
-/// Beyond this a parameter buffer is damage, bytes (the driver's limit is below 32 KiB).
+/// Larger parameter buffers are damage, bytes (the driver's limit is below 32 KiB).
 const MAX_PARAMETERS: u32 = 32 << 10;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,27 +39,27 @@ pub struct Cubin {
     pub references: Vec<String>,
     /// Callees of each symbol.
     calls: HashMap<u32, Vec<u32>>,
-    /// Functions that the object does not define, by symbol.
+    /// Undefined functions, by symbol.
     undefined: HashMap<u32, String>,
-    /// What the code of each function does, by symbol.
+    /// Features of each function's code, by symbol.
     code: HashMap<u32, Features>,
     /// Names of the functions that the object defines, by symbol.
     functions: HashMap<u32, String>,
     references_of: References,
 }
 
-/// What is referred to where, by the relocations that the driver resolves when it loads the code.
+/// References to variables, from the relocations that the driver resolves when it loads the code.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct References {
-    /// By the code of a function, or by constants of its own (relocatable code, linked): indices into the variables.
+    /// From a function's code or its own constants (relocatable code, linked): indices into the variables.
     by_function: HashMap<String, BTreeSet<usize>>,
-    /// By the initial value of a variable: indices into the variables.
+    /// From a variable's initial value: indices into the variables.
     by_variable: HashMap<usize, BTreeSet<usize>>,
-    /// By the table of addresses that whole programs have, which all functions share: indices into the variables.
+    /// From a whole program's table of addresses, which all functions share: indices into the variables.
     by_all: BTreeSet<usize>,
 }
 
-/// What machine code does that memory alone does not repeat.
+/// Features of machine code that restoring memory does not reproduce.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Features {
     /// Reads or writes textures or surfaces.
@@ -74,12 +73,12 @@ pub struct Features {
 /// Length of an instruction from architecture 70 on, bytes; its lowest 12 bits are the operation and the form of its
 /// operands.
 const INSTRUCTION: usize = 16;
-/// The lowest 9 bits of texture and surface instructions, and all 12 of a call by register: what `ptxas` 12.9 makes of
-/// each of PTX's, from architecture 75 to 120.
+/// The lowest 9 bits of texture and surface instructions, and all 12 of a call by register, as `ptxas` 12.9 translates
+/// each PTX instruction, for architectures 75 to 120.
 const TEXTURES: [u16; 9] = [0x160, 0x163, 0x166, 0x16c, 0x16f, 0x199, 0x19b, 0x19d, 0x19f];
 const CALLS: [u16; 2] = [0x343, 0x344];
-/// Instructions that read a special register, which byte 9 names (`CS2R`, `S2R`, `S2UR`), and those of `%clock` and
-/// `%globaltimer`, by `ptxas` 12.9 as well.
+/// Instructions that read the special register in byte 9 (`CS2R`, `S2R`, `S2UR`), and the registers of `%clock` and
+/// `%globaltimer`, also from `ptxas` 12.9.
 const SPECIAL: [u16; 3] = [0x805, 0x919, 0x9c3];
 const CLOCKS: std::ops::RangeInclusive<u8> = 0x50..=0x53;
 
@@ -104,7 +103,7 @@ pub struct CubinKernel {
     pub registers: Option<u32>,
     /// Launch bound, threads of a block.
     pub max_threads: Option<u32>,
-    /// Of its own section, which has private functions of its too.
+    /// Features of the kernel's section, which also holds private functions.
     features: Features,
     symbol: u32,
 }
@@ -116,19 +115,19 @@ pub struct CubinVariable {
     /// Bytes.
     pub size: u64,
     pub constant: bool,
-    /// Its initial value holds addresses of functions or of variables.
+    /// Its initial value holds addresses of functions or variables.
     pub holds_addresses: bool,
-    /// Where its initial value is in the object, bytes; `None` where that is zeros.
+    /// Offset and size of its initial value in the object, bytes; `None` for zeros.
     pub initial: Option<(usize, usize)>,
 }
 
 impl Cubin {
-    /// Functions that a kernel's code calls, directly or not, and the object does not define (`vprintf`, `malloc`).
+    /// Undefined functions that a kernel's code calls, directly or indirectly (`vprintf`, `malloc`).
     pub fn undefined(&self, kernel: &CubinKernel) -> Vec<String> {
         self.reached(kernel).iter().filter_map(|symbol| self.undefined.get(symbol)).cloned().collect()
     }
 
-    /// What a kernel's code and the functions that it calls do; nothing for architectures before 70.
+    /// Features of a kernel's code and of the functions that it calls; empty for architectures before 70.
     pub fn features(&self, kernel: &CubinKernel) -> Features {
         let parts = self
             .reached(kernel)
@@ -142,8 +141,8 @@ impl Cubin {
         })
     }
 
-    /// The variables that a kernel may use: all constants, and of the others those that its code, the code of functions
-    /// that it calls, or such a variable refers to; all where it calls functions by addresses in registers.
+    /// The variables that a kernel may use: all constants, and those that its code, called functions, or such a
+    /// variable refer to. If the kernel calls functions by addresses in registers, all variables.
     pub fn variables_of(&self, kernel: &CubinKernel) -> Vec<&CubinVariable> {
         if self.code.is_empty() || self.features(kernel).calls_pointers {
             return self.variables.iter().collect();
@@ -162,7 +161,7 @@ impl Cubin {
         used.into_iter().map(|index| &self.variables[index]).collect()
     }
 
-    /// The functions that a kernel calls, directly or not.
+    /// The functions that a kernel calls, directly or indirectly.
     fn reached(&self, kernel: &CubinKernel) -> BTreeSet<u32> {
         let mut reached = BTreeSet::new();
         let mut pending = vec![kernel.symbol];
@@ -174,7 +173,7 @@ impl Cubin {
     }
 }
 
-/// Reads a cubin; `None` for what is none.
+/// Parses a cubin; `None` if the image is something else.
 pub fn parse(image: &[u8]) -> Option<Cubin> {
     let elf = Elf::parse(image).ok().filter(|elf| elf.header.e_machine == MACHINE)?;
     let name = |section: usize| {
@@ -217,7 +216,7 @@ pub fn parse(image: &[u8]) -> Option<Cubin> {
             cubin.code.insert(index as u32, *found);
         }
         if symbol.is_function() && symbol.st_shndx != 0 {
-            // By its section, which has the private functions too that only its own code calls.
+            // By section, because the section also holds the private functions of its code.
             let section = section.strip_prefix(".text.").unwrap_or(symbol_name);
             cubin.functions.insert(index as u32, section.to_owned());
         }
@@ -295,7 +294,7 @@ pub fn parse(image: &[u8]) -> Option<Cubin> {
     Some(cubin)
 }
 
-/// The variables that a relocation's symbol stands for, by their places in the list: one, or all of a section.
+/// The variables that a relocation's symbol refers to, by their indices in the list: one, or all of a section.
 fn referred_to(symbol: usize, symbols: &[(Sym, &str)], places: &HashMap<u32, usize>) -> Vec<usize> {
     let Some((found, _)) = symbols.get(symbol) else { return Vec::new() };
     if found.st_type() != goblin::elf::sym::STT_SECTION {
@@ -315,7 +314,7 @@ fn architecture(elf: &Elf<'_>) -> Option<Architecture> {
     (number > 0).then_some(Architecture { number, suffix: specific.then_some('a') })
 }
 
-/// A variable's bytes under this name: those of one symbol.
+/// The initial bytes of a variable.
 pub fn contents<'a>(image: &'a [u8], variable: &CubinVariable) -> Option<&'a [u8]> {
     variable.initial.and_then(|(start, end)| image.get(start..end))
 }
@@ -324,7 +323,7 @@ fn words(bytes: &[u8]) -> Vec<u32> {
     bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word)).collect()
 }
 
-/// Walks an attribute section: name and value.
+/// Iterates over an attribute section: name and value.
 struct Attributes<'a>(&'a [u8]);
 
 impl<'a> Iterator for Attributes<'a> {
@@ -367,7 +366,7 @@ pub(crate) mod tests {
     use crate::elf;
     use proptest::prelude::*;
 
-    /// Assembles PTX; `None` where this machine has no `ptxas`.
+    /// Assembles PTX; `None` if this machine lacks `ptxas`.
     pub(crate) fn assemble(ptx: &str, arch: &str) -> Option<Vec<u8>> {
         assemble_with(ptx, arch, &[])
     }
@@ -454,7 +453,7 @@ pub(crate) mod tests {
         assert!(variable("table").constant && contents(&image, variable("table")).unwrap().starts_with(&[1, 2, 3]));
     }
 
-    /// Links relocatable code; `None` where this machine has no `nvlink`.
+    /// Links relocatable code; `None` if this machine lacks `nvlink`.
     fn link(object: &[u8], arch: &str) -> Option<Vec<u8>> {
         let own = concat!(env!("CARGO_MANIFEST_DIR"), "/../../.deps/nvcc/bin/nvlink");
         let program = if std::path::Path::new(own).exists() { own } else { "nvlink" };
@@ -477,8 +476,7 @@ pub(crate) mod tests {
         Some(std::fs::read(&linked).unwrap())
     }
 
-    /// Code of a whole program has the addresses in a table for all kernels; linked relocatable code has them in its
-    /// instructions.
+    /// Whole programs keep addresses in a table for all kernels; linked relocatable code keeps them in instructions.
     #[test]
     fn relocatable_code_tells_which_variables_a_kernel_uses() {
         let used = |image: &[u8], name: &str| {
@@ -503,7 +501,7 @@ pub(crate) mod tests {
         assert_eq!(used(&linked, "follows"), ["counter", "place", "table"]);
     }
 
-    /// A kernel of one statement between its loads and stores.
+    /// A kernel with one statement between its loads and stores.
     fn kernel_of(statement: &str, version: &str, arch: &str) -> String {
         format!(
             ".version {version}\n.target {arch}\n.address_size 64\n\

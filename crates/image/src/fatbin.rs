@@ -1,8 +1,8 @@
 //! CUDA fat binaries: PTX and machine code for several architectures in one image.
 //!
 //! A container is a header of 16 bytes (magic, u16 version, u16 size of the header, u64 bytes that follow) and entries,
-//! each a header of its own and a payload. The layout is what NVIDIA's `fatbinary` writes (tried with releases 12 and
-//! 13): at the offsets below in an entry's header; numbers are little endian.
+//! each with a header and a payload. The layout is that of NVIDIA's `fatbinary` (tested with releases 12 and 13), with
+//! the offsets below in an entry's header; numbers are little endian.
 
 use std::borrow::Cow;
 
@@ -34,9 +34,9 @@ mod flag {
     pub const ARCHITECTURE_SPECIFIC: u64 = 0x10_0000;
 }
 
-/// Containers in containers are followed so far.
+/// Maximum depth of nested containers.
 const DEPTH: usize = 4;
-/// An upper bound on what an entry may decompress to, bytes: LZ4 gains 255-fold at most, and larger claims are damage.
+/// An upper bound on an entry's decompressed size, bytes: LZ4 gains at most 255-fold, and larger sizes are damage.
 const MAX_RAW: u64 = 1 << 28;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,12 +60,12 @@ pub struct FatbinEntry<'a> {
     pub architecture: Architecture,
     stored: &'a [u8],
     compression: Compression,
-    /// Bytes, where compressed.
+    /// Decompressed size of a compressed payload, bytes.
     raw_size: u64,
 }
 
 impl FatbinEntry<'_> {
-    /// The bytes of the fat binary that [`FatbinEntry::contents`] are made from, compressed or not.
+    /// The bytes in the fat binary from which [`FatbinEntry::contents`] is made, compressed or not.
     pub fn stored(&self) -> &[u8] {
         self.stored
     }
@@ -74,7 +74,7 @@ impl FatbinEntry<'_> {
         !matches!(self.compression, Compression::None)
     }
 
-    /// The PTX text (without terminator) or the ELF object; `None` where it is damaged.
+    /// The PTX text (without terminator) or the ELF object; `None` if damaged.
     pub fn contents(&self) -> Option<Cow<'_, [u8]>> {
         let bytes: Cow<'_, [u8]> = match self.compression {
             Compression::None => Cow::Borrowed(self.stored),
@@ -95,7 +95,7 @@ fn trim(text: &[u8]) -> &[u8] {
     &text[..text.iter().position(|byte| *byte == 0).unwrap_or(text.len())]
 }
 
-/// Decompresses a zstd frame of at most `size` bytes, growing with what really comes out.
+/// Decompresses a zstd frame of at most `size` bytes, and grows with the actual output.
 pub(super) fn zstd_bounded(stored: &[u8], size: usize) -> Option<Vec<u8>> {
     use std::io::Read;
     let mut out = Vec::new();
@@ -108,7 +108,7 @@ pub(super) fn zstd_bounded(stored: &[u8], size: usize) -> Option<Vec<u8>> {
     (out.len() == size).then_some(out)
 }
 
-/// Size of a container with its header, from its first [`HEADER`] bytes; `None` for what is none.
+/// Size of a container with its header, from its first [`HEADER`] bytes; `None` for anything else.
 pub fn size(header: &[u8]) -> Option<u64> {
     if header.get(..4)? != MAGIC.to_le_bytes() {
         return None;
@@ -117,7 +117,7 @@ pub fn size(header: &[u8]) -> Option<u64> {
     u64::from_le_bytes(header.get(8..16)?.try_into().ok()?).checked_add(own.into())
 }
 
-/// The entries of a container, or of several that follow one another. What is damaged is left out.
+/// The entries of a container, or of several consecutive containers. Damaged parts are omitted.
 pub fn entries(image: &[u8]) -> Vec<FatbinEntry<'_>> {
     let mut found = Vec::new();
     containers(image, 0, &mut found);
@@ -176,8 +176,7 @@ fn container<'a>(mut rest: &'a [u8], depth: usize, found: &mut Vec<FatbinEntry<'
     }
 }
 
-/// What the driver loads of a fat binary on a device (90): the newest machine code that runs there, else the newest
-/// PTX.
+/// The entry that the driver loads on a device (90): the newest machine code that runs there, otherwise the newest PTX.
 pub fn loaded<'e, 'a>(entries: &'e [FatbinEntry<'a>], device: u32) -> Option<&'e FatbinEntry<'a>> {
     let newest = |kind: FatbinKind, fits: fn(Architecture, u32) -> bool| {
         entries
@@ -189,7 +188,7 @@ pub fn loaded<'e, 'a>(entries: &'e [FatbinEntry<'a>], device: u32) -> Option<&'e
         .or_else(|| newest(FatbinKind::Ptx, Architecture::ptx_compiles_for))
 }
 
-/// The PTX that an entry of machine code was assembled from, as far as the container says: that for the same
+/// The PTX from which an entry of machine code was assembled, as far as the container shows: that for the same
 /// architecture.
 pub fn source_of<'e, 'a>(entries: &'e [FatbinEntry<'a>], cubin: &FatbinEntry<'_>) -> Option<&'e FatbinEntry<'a>> {
     entries.iter().find(|entry| entry.kind == FatbinKind::Ptx && entry.architecture == cubin.architecture)
@@ -200,7 +199,7 @@ pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Writes a container of (kind, architecture, flags, payload as stored, raw size).
+    /// Writes a container of (kind, architecture, flags, stored payload, raw size).
     pub(crate) fn encode(entries: &[(u16, u32, u64, &[u8], u64)]) -> Vec<u8> {
         let mut body = Vec::new();
         for (kind, arch, flags, stored, raw) in entries {

@@ -25,32 +25,32 @@ use serde::{Deserialize, Serialize};
 pub const SECTION: &str = ".mneme.ir";
 const MAGIC: &[u8; 8] = b"MNEMEIR1";
 const HEADER: usize = 40;
-/// An upper bound on what one unit's bitcode may decompress to, bytes; larger claims are damage.
+/// An upper bound on the decompressed size of one unit's bitcode, bytes; larger sizes are damage.
 const MAX_BITCODE: usize = 1 << 28;
 /// LLVM's address space of constant memory.
 const CONSTANT_SPACE: u32 = 4;
 
-/// An undefined function of this name stands for accesses to textures and surfaces.
+/// The name of an undefined function that marks accesses to textures and surfaces.
 pub const TEXTURE: &str = "mneme.texture";
-/// An undefined function of this name stands for addresses of functions, or of tables of such, that are used as values.
+/// The name of an undefined function that marks addresses of functions, or of tables of them, that are used as values.
 pub const CODE_ADDRESS: &str = "mneme.code-address";
-/// An undefined function of this name stands for calls through pointers that come from memory.
+/// The name of an undefined function that marks calls through pointers from memory.
 pub const INDIRECT_CALL: &str = "mneme.indirect-call";
-/// An undefined function of this name stands for calls of virtual functions, which find their tables through an object.
+/// The name of an undefined function that marks calls of virtual functions, which find their tables through an object.
 pub const VIRTUAL_CALL: &str = "mneme.virtual-call";
-/// An undefined function of this name stands for the heap on the device, where the IR has the functions that make it.
+/// The name of an undefined function that marks the heap on the device, for IR that contains its implementation.
 pub const DEVICE_HEAP: &str = "mneme.device-heap";
-/// How the names of tables of virtual functions begin (Itanium C++ ABI).
+/// Name prefix of tables of virtual functions (Itanium C++ ABI).
 const VIRTUAL_TABLE: &str = "_ZTV";
 
-/// What a reader needs to know of a unit without reading its bitcode.
+/// The facts about a unit that a reader needs without its bitcode.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct IrTable {
     /// GPU architecture, e.g. "sm_90" or "gfx90a".
     pub arch: String,
     /// LLVM target triple of the bitcode, e.g. "nvptx64-nvidia-cuda".
     pub triple: String,
-    /// Compilation-unit id: equal for the records of one source file's architectures.
+    /// Compilation-unit id: equal for all architectures of one source file.
     pub unit: String,
     /// Source file, for messages.
     pub source: String,
@@ -58,11 +58,11 @@ pub struct IrTable {
     pub llvm: String,
     /// Whether the unit was compiled for relocatable device code, i.e. may refer to other units.
     pub rdc: bool,
-    /// How the application's own code was compiled; `None` in a section of before it was remembered.
+    /// The compilation options of the application's own code; `None` in older sections.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compiled: Option<CompileOptions>,
-    /// Sums of the image that the compiler made of the unit and of that image's parts (see [`crate::sum`]);
-    /// empty where a later link makes the image, and in a section of before they were remembered.
+    /// Sums of the image that the compiler made of the unit and of that image's parts (see [`crate::sum`]); empty if a
+    /// later link makes the image, and in older sections.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<u64>,
     pub symbols: Vec<Symbol>,
@@ -76,7 +76,7 @@ pub enum SymbolKind {
     Variable,
 }
 
-/// A function or variable that the unit defines or refers to. Intrinsics are left out.
+/// A function or variable that the unit defines or refers to. Intrinsics are omitted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Symbol {
     pub name: String,
@@ -87,7 +87,7 @@ pub struct Symbol {
     pub external: bool,
     /// Hash of the definition's IR text; 0 for a declaration.
     pub hash: u64,
-    /// Indices into the table's symbols of what the definition refers to.
+    /// Indices of the symbols that the definition refers to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refs: Vec<u32>,
     /// Kernels only: their parameters, in order.
@@ -99,7 +99,7 @@ pub struct Symbol {
 }
 
 impl Symbol {
-    /// A definition that other units see, without references and hash.
+    /// A definition visible to other units, without references and hash.
     pub fn exported(name: impl Into<String>, kind: SymbolKind) -> Self {
         let name = name.into();
         Self { name, kind, defined: true, external: true, hash: 0, refs: vec![], arguments: vec![], variable: None }
@@ -108,20 +108,20 @@ impl Symbol {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IrArgument {
-    /// Source name where the IR has one, else "".
+    /// Source name from the IR, or "".
     pub name: String,
     /// IR type: "ptr", "i32", "float", …; "byval" for an aggregate passed by value, in whichever form.
     pub kind: String,
     /// Offset in the parameter buffer and size, bytes.
     pub offset: u32,
     pub size: u32,
-    /// Of an aggregate: where in it its type has pointers, bytes; `None` where that is not known.
+    /// For an aggregate: the offsets of its pointers, bytes; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pointers: Option<Vec<u32>>,
 }
 
 impl IrArgument {
-    /// One that is no aggregate, or of which nothing more is known.
+    /// A parameter that is not an aggregate, or an aggregate without known contents.
     pub fn new(name: impl Into<String>, kind: impl Into<String>, offset: u32, size: u32) -> Self {
         Self { name: name.into(), kind: kind.into(), offset, size, pointers: None }
     }
@@ -145,7 +145,7 @@ pub struct VariableInfo {
     /// Bytes.
     pub size: u64,
     pub align: u32,
-    /// It is a constant table that holds addresses of functions, as those of virtual functions do.
+    /// A constant table with addresses of functions, such as those of virtual functions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub code: bool,
 }
@@ -194,7 +194,7 @@ pub fn encode(table: &IrTable, bitcode: &[u8]) -> std::io::Result<Vec<u8>> {
     Ok(record)
 }
 
-/// The records of a section; damaged ones are skipped (the next magic is looked for).
+/// The records of a section. Damaged records are skipped by searching for the next magic.
 pub fn decode(mut section: &[u8]) -> Vec<Unit<'_>> {
     let mut units = Vec::new();
     while let Some(start) = section.windows(8).step_by(1).position(|window| window == MAGIC) {
@@ -229,25 +229,25 @@ fn decode_one(bytes: &[u8]) -> Option<(Unit<'_>, usize)> {
     Some((unit, length))
 }
 
-/// What a kernel needs: the units of its closure and its identity.
+/// The closure of a kernel: its units and its identity.
 #[derive(Debug)]
 pub struct Closure {
-    /// Indices into the units that were searched; the kernel's own first.
+    /// Indices into the searched units; the kernel's own unit first.
     pub units: Vec<usize>,
     /// Names of device variables (spaces 1 and 4) that the closure reaches, with their unit's index.
     pub variables: Vec<(usize, Symbol)>,
-    /// Undefined names that no unit defines (`vprintf` and `malloc` among them).
+    /// Names that the units refer to but do not define (including `vprintf` and `malloc`).
     pub unresolved: Vec<String>,
     /// 64-bit hash over the definitions of the closure, independent of their order.
     pub static_hash: u64,
-    /// Names that several units define for themselves and differently, so that a look-up by name may find the wrong
-    /// one: the kernel's, and those of variables that can be written. (Constants of this kind hold what the IR says;
-    /// they are not among the variables.)
+    /// Names with several different private definitions in the units, so looking up the name may find the wrong one:
+    /// the kernel's, and those of writable variables. (Constants with such a name have the contents in the IR; they are
+    /// not among the variables.)
     pub ambiguous: Vec<String>,
 }
 
-/// Of `units`, those that the image with this sum was made from, or may have been: where none is known to be of it,
-/// those that do not say. `None` as the sum is an image that is not known.
+/// The members of `units` from which the image with this sum was made, or may have been: if none is known to match,
+/// those without sums. `sum` is `None` for an unknown image.
 pub fn of_image<'u, 'a, U: Borrow<Unit<'a>>>(units: &'u [U], sum: Option<u64>) -> Vec<&'u U> {
     let Some(sum) = sum else { return units.iter().collect() };
     let made_it: Vec<&U> = units.iter().filter(|unit| (*unit).borrow().table.images.contains(&sum)).collect();
@@ -258,7 +258,7 @@ pub fn of_image<'u, 'a, U: Borrow<Unit<'a>>>(units: &'u [U], sum: Option<u64>) -
     }
 }
 
-/// Walks the references from `kernel`, across units where a name is undefined in one and external in another.
+/// Follows references from `kernel`, also from an undefined name in one unit to its external definition in another.
 /// Only units of `arch` take part. `None` if no unit defines the kernel.
 pub fn closure<'a>(units: &[impl Borrow<Unit<'a>>], kernel: &str, arch: &str) -> Option<Closure> {
     let units: Vec<&Unit<'a>> = units.iter().map(Borrow::borrow).collect();
@@ -281,7 +281,7 @@ fn closure_from(units: &[&Unit<'_>], start: (usize, usize), kernel: &str, arch: 
     use std::collections::{BTreeSet, HashMap};
 
     let eligible = |unit: &Unit<'_>| unit.table.arch == arch;
-    // Most kernels refer to nothing outside their unit, and a program may have thousands of symbols.
+    // Most kernels refer only to their own unit, and a program may have thousands of symbols.
     let exported = LazyCell::new(|| {
         let mut exported: HashMap<&str, (usize, usize)> = HashMap::new();
         for (unit_index, unit) in units.iter().enumerate().filter(|(_, unit)| eligible(unit)) {
@@ -302,7 +302,7 @@ fn closure_from(units: &[&Unit<'_>], start: (usize, usize), kernel: &str, arch: 
         for reference in &symbols[index].refs {
             let Some(symbol) = symbols.get(*reference as usize) else { continue };
             if symbol.name == VIRTUAL_CALL {
-                // The object may be of any class of the program that this unit is linked into.
+                // The object may belong to any class in the program that this unit is linked into.
                 let (tables, hidden) = virtual_tables(units, unit_index);
                 unresolved.extend(hidden.then(|| CODE_ADDRESS.to_owned()));
                 for (unit_index, index) in tables {
@@ -343,7 +343,7 @@ fn closure_from(units: &[&Unit<'_>], start: (usize, usize), kernel: &str, arch: 
     let hash = definitions.iter().fold(Hash64::new().part(kernel.as_bytes()), |hash, (name, definition)| {
         hash.part(name.as_bytes()).number(*definition)
     });
-    // Under RDC the units of a program are linked into one module, where private variables keep their names.
+    // Under RDC the units of a program are linked into one module, in which private variables keep their names.
     let is_shared_name = |unit_index: usize, symbol: &Symbol| {
         let others =
             units.iter().enumerate().filter(|(index, unit)| *index != unit_index && eligible(unit) && unit.table.rdc);
@@ -374,8 +374,8 @@ fn closure_from(units: &[&Unit<'_>], start: (usize, usize), kernel: &str, arch: 
     }
 }
 
-/// The tables of virtual functions that objects may refer to in the program of a unit, by unit and symbol, and whether
-/// there are others, which no other program could place.
+/// The tables of virtual functions that objects may refer to in a unit's program, by unit and symbol, and whether there
+/// are other tables, which another program cannot place.
 fn virtual_tables(units: &[&Unit<'_>], unit: usize) -> (Vec<(usize, usize)>, bool) {
     let own = &units[unit].table;
     let linked = |(index, other): &(usize, &&Unit<'_>)| {
@@ -416,7 +416,7 @@ mod tests {
         let units = [unit(&[1, 2]), unit(&[3]), unit(&[])];
         let chosen = |sum| of_image(&units, sum).into_iter().map(|unit| unit.table.images.clone()).collect::<Vec<_>>();
         assert_eq!(chosen(Some(2)), [vec![1, 2]]);
-        // Linked with others, or compiled before sums were remembered.
+        // Linked with other units, or compiled before sums existed.
         assert_eq!(chosen(Some(4)), [Vec::<u64>::new()]);
         assert_eq!(chosen(None).len(), 3);
     }
@@ -487,10 +487,10 @@ mod tests {
         let other = vec![private("state", 1), private("step", 4)];
         let found = closure(&[relocatable(symbols.clone()), relocatable(other.clone())], "k", "sm_90").unwrap();
         assert_eq!((found.variables.len(), found.ambiguous), (0, vec!["state".to_owned()]));
-        // Without RDC every unit is a module of its own.
+        // Without RDC every unit is a separate module.
         let found = closure(&[unit(symbols.clone()), unit(other)], "k", "sm_90").unwrap();
         assert_eq!((found.variables.len(), found.ambiguous.len()), (2, 0));
-        // Two kernels of one name: the same thing twice (a template's instance), and two things.
+        // Two kernels with one name: equal definitions (instances of a template), and different ones.
         let twice = [unit(symbols.clone()), unit(symbols.clone())];
         assert!(closure(&twice, "k", "sm_90").unwrap().ambiguous.is_empty());
         let mut different = symbols.clone();

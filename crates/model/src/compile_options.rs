@@ -1,18 +1,17 @@
-//! The options that an application's device code was compiled with.
+//! The options with which an application's device code was compiled.
 //!
-//! They are those that its IR does not state, and that a replay needs to make the same code of it.
-//!
-//! Denormals, fast math, features and the architecture are attributes of the IR itself.
+//! They are the options that its IR does not contain, and that a replay needs to produce the same code. Denormals, fast
+//! math, features and the architecture are attributes of the IR itself.
 
 use serde::{Deserialize, Serialize};
 
-/// Of one translation unit and architecture, as the compiler that ran says.
+/// The options for one translation unit and architecture, as the compiler reports them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CompileOptions {
     /// Optimisation level of the compiler: "0" to "3", "s" or "z".
     pub level: String,
-    /// `-ffp-contract` of the compiler, "fast", "on", "off" or "fast-honor-pragmas"; "" where it is not known.
+    /// `-ffp-contract` of the compiler, "fast", "on", "off" or "fast-honor-pragmas"; "" if unknown.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub contract: String,
     /// Options of LLVM's own command line (`-mllvm`).
@@ -20,14 +19,14 @@ pub struct CompileOptions {
     pub llvm_options: Vec<String>,
     /// Optimisation level of the assembler, 0 to 3.
     pub ptx_opt: u8,
-    /// What ptxas was told besides: its limit of registers, what `-Xcuda-ptxas` passes on.
+    /// Other options of ptxas: its limit of registers, and the arguments of `-Xcuda-ptxas`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ptxas_options: Vec<String>,
 }
 
-/// Options of ptxas that say what it is for and where it goes; the value is in the next word, or behind `=`.
+/// Options of ptxas for its target and output; the value is the next word, or follows `=`.
 const PLACES: [&str; 4] = ["--gpu-name", "-arch", "--output-file", "-o"];
-/// Options that change nothing of the code.
+/// Options without effect on the code.
 const WITHOUT_EFFECT: [&str; 11] = [
     "-m64",
     "-v",
@@ -41,13 +40,12 @@ const WITHOUT_EFFECT: [&str; 11] = [
     "-warn-spills",
     "--warn-on-spills",
 ];
-/// Options of ptxas that make code for debuggers.
+/// Options of ptxas for code to debug.
 const FOR_DEBUGGERS: [&str; 5] =
     ["-g", "--device-debug", "--dont-merge-basicblocks", "--return-at-end", "-sp-bounds-check"];
 
 impl CompileOptions {
-    /// Those of clang's own command line for device code (`clang -cc1 …`), with the assembler as if it had been told
-    /// nothing.
+    /// The options on clang's own command line for device code (`clang -cc1 …`), with the assembler's defaults.
     pub fn of_clang(words: &[String]) -> Self {
         let last = |prefix: &str| words.iter().rev().find_map(|word| word.strip_prefix(prefix));
         let level = match last("-O").unwrap_or("0") {
@@ -63,7 +61,7 @@ impl CompileOptions {
             .map(|(_, option)| option.clone());
         Self {
             level: level.to_owned(),
-            // CUDA's default, and HIP's.
+            // The defaults of CUDA and HIP.
             contract: last("-ffp-contract=").unwrap_or(if is_hip { "fast-honor-pragmas" } else { "fast" }).to_owned(),
             llvm_options: llvm_options.filter(|option| !is_usual(option)).collect(),
             ptx_opt: 3,
@@ -71,7 +69,7 @@ impl CompileOptions {
         }
     }
 
-    /// With what a command line of ptxas says, its program left out.
+    /// Adds the options on a ptxas command line without its program name.
     #[must_use]
     pub fn with_ptxas(mut self, words: &[String]) -> Self {
         (self.ptx_opt, self.ptxas_options) = (3, Vec::new());
@@ -96,7 +94,7 @@ impl CompileOptions {
             {
                 self.ptxas_options.push(word.to_owned());
             } else if !word.starts_with('-') && !word.ends_with(".s") && !word.ends_with(".ptx") {
-                // The value of the option before.
+                // The value of the previous option.
                 self.ptxas_options.push(word.to_owned());
             }
         }
@@ -108,7 +106,7 @@ impl CompileOptions {
         format!("default<O{}>", self.level)
     }
 
-    /// The level of code generation that the compiler's comes with, 0 to 3.
+    /// The compiler's code-generation level for this level, 0 to 3.
     pub fn codegen_opt(&self) -> u8 {
         match self.level.as_str() {
             "s" | "z" => 2,
@@ -116,12 +114,12 @@ impl CompileOptions {
         }
     }
 
-    /// Whether products may be fused into sums wherever they meet; `None` where that is not known.
+    /// Whether multiplications and additions may be fused anywhere; `None` if unknown.
     pub fn fuses(&self) -> Option<bool> {
         (!self.contract.is_empty()).then(|| self.contract == "fast")
     }
 
-    /// These options, but with multiplications and additions fused or not.
+    /// These options, with fused or separate multiplications and additions.
     #[must_use]
     pub fn fusing(mut self, fuses: bool) -> Self {
         self.contract = if fuses { "fast" } else { "off" }.to_owned();
@@ -129,35 +127,35 @@ impl CompileOptions {
         self
     }
 
-    /// Whether the program was compiled from the IR that is recorded of it; nvcc's programs are not.
+    /// Whether the program was compiled from its recorded IR; programs of nvcc were not.
     pub fn is_of_the_ir(&self) -> bool {
         !self.contract.is_empty()
     }
 
-    /// What ptxas was told, without what is there for debuggers.
+    /// The options of ptxas without those for debugging.
     pub fn without_debugging(&self) -> Vec<String> {
         self.ptxas_options.iter().filter(|option| !FOR_DEBUGGERS.contains(&option.as_str())).cloned().collect()
     }
 
-    /// Whether the levels are those that code is made fast with, for all that the assembler knows.
+    /// Whether the assembler optimises fully: level 3, without options for debugging.
     pub fn assembles_optimised(&self) -> bool {
         self.ptx_opt == 3 && self.without_debugging().len() == self.ptxas_options.len()
     }
 }
 
-/// What clang tells LLVM for every device compilation.
+/// Options that clang passes to LLVM for every device compilation.
 const USUAL: [&str; 2] = ["-enable-memcpyopt-without-libcalls", "-amdgpu-internalize-symbols"];
-/// What it tells LLVM and the IR as well: the version of AMD's code objects.
+/// An option that clang both passes to LLVM and writes to the IR: the version of AMD's code objects.
 const IN_IR: &str = "--amdhsa-code-object-version=";
 
 fn is_usual(option: &str) -> bool {
     USUAL.contains(&option) || option.starts_with(IN_IR)
 }
 
-/// The option of ptxas that limits registers, which has two spellings.
+/// The option of ptxas that limits registers, in its two spellings.
 const LIMITS: [&str; 2] = ["-maxrregcount", "--maxrregcount"];
 
-/// Whether a word of ptxas's limits registers.
+/// Whether an argument of ptxas limits registers.
 pub fn limits_registers(word: &str) -> bool {
     LIMITS.contains(&word.split('=').next().unwrap_or_default())
 }

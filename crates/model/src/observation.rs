@@ -1,24 +1,23 @@
-//! The observations of an instrumented replay.
-//!
-//! They are accesses that a kernel should not make, and who wrote an address last.
+//! The observations of an instrumented replay: invalid accesses of a kernel, the last writer of an address, and touched
+//! memory.
 
 use serde::{Deserialize, Serialize};
 
 use crate::launch::Dim3;
 
-/// What a replay is to observe. The kernel is instrumented for it, so its times mean nothing.
+/// The kind of observation in a replay. The kernel is instrumented for it, so its times are meaningless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Observe {
-    /// Accesses outside of memory, of memory that nothing wrote, unordered or misaligned ones.
+    /// Accesses out of bounds or to uninitialised memory, and unordered or misaligned accesses.
     Faults,
     /// Writes that cover any of `bytes` (1 to 8) bytes from `address`.
     Writes { address: u64, bytes: u32 },
-    /// Which recorded memory is read and which is written.
+    /// Recorded memory that is read, and that is written.
     Touched,
 }
 
-/// What an instruction does to memory.
+/// The effect of an instruction on memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
@@ -42,44 +41,45 @@ impl Access {
 /// A line of the program's source.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SourceLine {
-    /// As the compiler was given it, made absolute by the folder that the compiler ran in.
+    /// The file as the compiler received it, made absolute with the compiler's working folder.
     pub file: String,
     pub line: u32,
-    /// 0 where it is not known.
+    /// 0 if unknown.
     pub column: u32,
-    /// The function that it is part of, as the source names it.
+    /// The function that contains the line, as the source names it.
     pub function: String,
 }
 
-/// An instruction that was instrumented.
+/// An instrumented instruction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Site {
-    /// The function that has it, demangled.
+    /// The function that contains it, demangled.
     pub function: String,
-    /// As LLVM writes it.
+    /// The instruction as LLVM writes it.
     pub instruction: String,
     pub access: Access,
-    /// Size of the access; 0 where only a run tells.
+    /// Size of the access; 0 if it is only known at run time.
     pub bytes: u64,
-    /// Where it comes from: its own line, then the calls through which it was inlined. Empty without debug information.
+    /// Its source lines: its own line, then the calls through which it was inlined. Empty without debug information.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub source: Vec<SourceLine>,
-    /// The variable that it can be seen to access.
+    /// The accessed variable, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variable: Option<String>,
 }
 
-/// What can be wrong with an access.
+/// A kind of fault of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Fault {
-    /// It is not inside of one allocation, device variable, shared or local variable.
+    /// The access is not within one allocation, device variable, shared or local variable.
     OutOfBounds,
-    /// It reads memory that nothing has written.
+    /// The access reads uninitialised memory.
     Uninitialised,
-    /// Another thread of the block accesses the same shared memory, one of the two writes, and nothing orders them.
+    /// Another thread of the block accesses the same shared memory without ordering, and at least one of the two
+    /// writes.
     Race,
-    /// Its address is not a multiple of its alignment.
+    /// The address is not a multiple of the access's alignment.
     Misaligned,
 }
 
@@ -93,9 +93,9 @@ pub struct Finding {
     pub fault: Fault,
     #[serde(flatten)]
     pub site: Site,
-    /// How often it happened.
+    /// The number of occurrences.
     pub count: u64,
-    /// The first that were observed, at most four.
+    /// The first observed occurrences, at most four.
     pub examples: Vec<Example>,
 }
 
@@ -104,10 +104,10 @@ pub struct Finding {
 pub struct Example {
     pub block: Index,
     pub thread: Index,
-    /// Hexadecimal. Of shared and local memory it is that of the replay.
+    /// Hexadecimal. Addresses of shared and local memory are those in the replay.
     pub address: String,
     pub bytes: u64,
-    /// Where that is: "4 bytes after the allocation at 0x100000000000 (400 bytes)".
+    /// Description of the address: "4 bytes after the allocation at 0x100000000000 (400 bytes)".
     pub place: String,
     /// The other access of a race.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -131,7 +131,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// The index that comes `linear`th, x varying fastest.
+    /// The index at position `linear`, with x varying fastest.
     pub fn of(linear: u64, extent: Dim3) -> Self {
         let (x, y) = (u64::from(extent.x.max(1)), u64::from(extent.y.max(1)));
         Self { x: (linear % x) as u32, y: (linear / x % y) as u32, z: (linear / x / y) as u32 }
@@ -144,18 +144,18 @@ impl std::fmt::Display for Index {
     }
 }
 
-/// What looking for faults found.
+/// The findings of the fault checker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Faults {
-    /// In the order of the code.
+    /// In code order.
     pub findings: Vec<Finding>,
-    /// Instructions that were watched.
+    /// Instrumented instructions.
     pub watched: u64,
-    /// Accesses that cannot be watched, a sentence each.
+    /// Accesses that cannot be instrumented, a sentence each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unwatched: Vec<String>,
-    /// Whether the code came with debug information, so that sites have source lines.
+    /// Whether the code has debug information, so sites have source lines.
     pub has_source: bool,
 }
 
@@ -166,12 +166,12 @@ pub struct LastWrite {
     pub thread: Index,
     #[serde(flatten)]
     pub site: Site,
-    /// Where the write began, hexadecimal, and its bytes.
+    /// Start of the write, hexadecimal, and its length in bytes.
     pub address: String,
     pub written_bytes: u64,
-    /// What the watched bytes held right after it, in memory order.
+    /// The watched bytes right after the write, in memory order.
     pub value: Vec<u8>,
-    /// Writes that covered any of the watched bytes, this one included.
+    /// Writes that covered any of the watched bytes, including this one.
     pub writes: u64,
 }
 
@@ -179,16 +179,16 @@ pub struct LastWrite {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Touched {
-    /// Accesses are told by stretches of so many bytes, counted from the start of each allocation or variable.
+    /// Bytes in a unit of tracking, counted from the start of each allocation or variable.
     pub granule: u64,
-    /// Ascending; neighbours that were touched alike are one.
+    /// Ascending; adjacent ranges with the same accesses are merged.
     pub ranges: Vec<TouchedRange>,
-    /// Accesses that cannot be watched, a sentence each.
+    /// Accesses that cannot be instrumented, a sentence each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unwatched: Vec<String>,
 }
 
-/// Recorded memory that was touched.
+/// A touched range of recorded memory.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TouchedRange {
     /// Hexadecimal.

@@ -1,8 +1,8 @@
-//! The recorder's summary of a process, written when the process ends.
+//! The recorder's summary of a process, written at the end of the process.
 //!
-//! It is a line of JSON for each process, appended to the file that `MNEME_SUMMARY` names. `mneme record` and `mneme
-//! profile` read it; so may scripts. Into memory of `mneme` a process also writes a line at its first launch, so that
-//! `mneme` knows of it if its end comes without a summary.
+//! Each process appends a line of JSON to the file that `MNEME_SUMMARY` names. `mneme record` and `mneme profile` read
+//! it; scripts may, too. If the file is `mneme`'s memory, a process also writes a line at its first launch, so `mneme`
+//! knows of the process if it ends without a summary.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -13,21 +13,21 @@ use crate::launch::Dim3;
 
 /// The environment variable that names the file.
 pub const VARIABLE: &str = "MNEME_SUMMARY";
-/// Begins the name of the memory that `mneme` has summaries written to. A path below `/proc` is only written to if it
-/// leads to memory of the process's [run](mneme_system::run).
+/// Name prefix of the memory in which `mneme` collects summaries. The recorder writes to a path below `/proc` only if
+/// it leads to memory of the process's [run](mneme_system::run).
 pub const MEMORY_NAME: &str = "mneme-summary";
 
-/// What the recorder does in a process: `MNEME_MODE`.
+/// The recorder's mode in a process: `MNEME_MODE`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecorderMode {
     #[default]
     Record,
-    /// Times kernels and records none.
+    /// Times kernels without recording them.
     Profile,
-    /// Finds out what would be recorded.
+    /// Finds out which launches a recording would contain.
     DryRun,
-    /// Launches tuned kernels in place of the application's own; records none.
+    /// Launches tuned kernels in place of the application's own, without recording.
     Apply,
 }
 
@@ -42,7 +42,7 @@ impl RecorderMode {
         }
     }
 
-    /// As in the variable.
+    /// The mode's name in the variable.
     pub fn name(self) -> &'static str {
         match self {
             Self::Record => "record",
@@ -58,28 +58,28 @@ impl RecorderMode {
 #[serde(default)]
 pub struct RecorderSummary {
     pub process: u32,
-    /// When the program was started in the process, ns since 1970. A program that may become another one (`exec`)
-    /// writes its line first; if it goes on after all, it writes another, which counts.
+    /// Start of the program in the process, ns since 1970. A program writes its line before an `exec`; if the `exec`
+    /// fails, it writes another line later, which counts.
     pub started: u64,
-    /// In a distributed run.
+    /// The rank in a distributed run.
     pub rank: Option<u64>,
-    /// Whether this rank is one that records.
+    /// Whether this rank records.
     pub selected: bool,
     pub mode: RecorderMode,
     /// Device of the last launch, e.g. "NVIDIA H200".
     pub device: String,
-    /// Where the recording is.
+    /// The folder of the recording.
     pub folder: String,
     /// From the first launch to the end, seconds.
     pub seconds: f64,
     pub kernels: Vec<KernelSummary>,
     #[serde(skip_serializing_if = "GraphLaunches::is_empty")]
     pub graphs: GraphLaunches,
-    /// Libraries whose calls do not reach the recorder.
+    /// Libraries whose calls bypass the recorder.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unwatched: Vec<UnwatchedLibrary>,
-    /// A line that the process writes at its first launch, and replaces at its end. If it stays, the process still runs
-    /// or was ended at once (SIGKILL).
+    /// Set in the line that the process writes at its first launch and replaces at its end. If it remains, the process
+    /// is still running or was killed (SIGKILL).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unfinished: bool,
 }
@@ -88,9 +88,9 @@ pub struct RecorderSummary {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct GraphLaunches {
-    /// Those done node by node, of which each kernel counts as a launch.
+    /// Launches that were expanded node by node; each kernel counts as a launch.
     pub expanded: u64,
-    /// Those of whole graphs, whose kernels are not looked at, by the reason.
+    /// Launches of whole graphs, whose kernels are not examined, by reason.
     pub whole: BTreeMap<String, u64>,
 }
 
@@ -106,7 +106,7 @@ impl GraphLaunches {
         }
     }
 
-    /// What became of them, for people: a line for each kind.
+    /// A description for people: a line for each kind.
     pub fn text(&self, mode: RecorderMode) -> String {
         let done = match mode {
             RecorderMode::Profile => "timed",
@@ -125,11 +125,11 @@ impl GraphLaunches {
     }
 }
 
-/// A library that finds its own functions first, so that its calls do not reach the recorder.
+/// A library that resolves its own functions first, so its calls bypass the recorder.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UnwatchedLibrary {
-    /// As the program names it.
+    /// The library's name in the program.
     pub library: String,
     /// How it was loaded: `RTLD_DEEPBIND` or `dlmopen`.
     pub by: String,
@@ -143,49 +143,49 @@ pub struct KernelSummary {
     pub kernel: String,
     pub mangled: String,
     pub launches: u64,
-    /// Instances added to the recording; in a dry run those that would be.
+    /// Instances added to the recording, or that a recording would add after a dry run.
     pub instances: u64,
-    /// Instances that the recording had from an earlier run.
+    /// Instances already in the recording from an earlier run.
     pub known: u64,
-    /// Launches with the dimensions and scalar arguments of an instance that is there: counted only.
+    /// Launches that were only counted, because an instance has the same dimensions and scalar arguments.
     pub repeats: u64,
-    /// Launches that the settings leave out.
+    /// Launches that the settings exclude.
     pub left_out: u64,
-    /// Launches that the driver refused: nothing ran that could be recorded.
+    /// Launches that the driver refused: nothing ran.
     pub rejected: u64,
     /// Device memory of the largest instance, bytes.
     pub memory_bytes: u64,
-    /// Added to the recording, bytes.
+    /// Bytes added to the recording.
     pub disk_bytes: u64,
-    /// What it can be recompiled from, e.g. "IR"; empty where that was not looked for.
+    /// The code to recompile from, e.g. "IR"; empty if not determined.
     pub code: String,
-    /// The kernel's file, where something of it is recorded.
+    /// The kernel's file, if any of it is recorded.
     pub file: Option<String>,
     pub failures: Vec<RecordingFailure>,
-    /// Of the launches that were timed: recorded ones, in a profile all or a sample.
+    /// Times of the timed launches: recorded ones; in a profile, all or a sample.
     pub gpu_time: Option<Times>,
     /// Launch shapes, the most frequent first.
     pub shapes: Vec<ShapeSummary>,
-    /// Where tuned kernels are launched: what became of a kernel for which there is one.
+    /// Results for a kernel with tuned code.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub applied: Option<Applied>,
 }
 
-/// Tuned code in a kernel's place. Launches that kept the application's own are among the kernel's failures.
+/// Tuned code in place of a kernel. Launches with the application's own code are among the kernel's failures.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Applied {
     /// Launches of tuned code.
     pub replaced: u64,
-    /// Those of them with other dimensions than the application asked for.
+    /// Launches of tuned code with dimensions other than the application's.
     pub reshaped: u64,
-    /// Those of them with code that was made for launches like them while the application ran.
+    /// Launches of tuned code that was specialised for them while the application ran.
     #[serde(skip_serializing_if = "is_none")]
     pub specialised: u64,
-    /// Launches that kept the application's dimensions, with tuned code or without, although a winner has others.
+    /// Launches, with or without tuned code, that kept the application's dimensions although a winner has others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kept_dimensions: Vec<KeptDimensions>,
-    /// Times of a launch in the session that found it, ns; of several, those of the first that was launched.
+    /// Times of a launch in the tuning session, ns; with several winners, those of the first one launched.
     pub before: Option<f64>,
     pub after: Option<f64>,
 }
@@ -217,21 +217,21 @@ impl Applied {
     }
 }
 
-/// Why launches kept the application's dimensions.
+/// Reasons for keeping the application's dimensions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptDimensions {
     pub reason: String,
     pub launches: u64,
-    /// Those of them that got tuned code.
+    /// Launches among them with tuned code.
     pub replaced: u64,
 }
 
-/// Why launches were not recorded, or not replaced.
+/// Reasons for not recording or not replacing launches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecordingFailure {
     pub reason: String,
     pub launches: u64,
-    /// Whether something went wrong (a full disk), rather than the launch being of a kind that cannot be recorded.
+    /// Whether this is a failure (a full disk), not just a kind of launch that cannot be recorded.
     pub broken: bool,
 }
 
@@ -264,7 +264,7 @@ impl Times {
         }
     }
 
-    /// ns; 0 where nothing was timed.
+    /// ns; 0 without timed launches.
     pub fn mean(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.total as f64 / self.count as f64 }
     }
@@ -278,17 +278,17 @@ pub struct ShapeSummary {
 }
 
 impl KernelSummary {
-    /// Launches not recorded for this or that reason.
+    /// Launches that were not recorded, over all reasons.
     pub fn failed(&self) -> u64 {
         self.failures.iter().map(|failure| failure.launches).sum()
     }
 
-    /// GPU time of all launches, estimated from those that were timed, ns.
+    /// GPU time of all launches, estimated from the timed ones, ns.
     pub fn total_gpu_time(&self) -> f64 {
         self.gpu_time.map_or(0.0, |times| times.mean() * self.launches as f64)
     }
 
-    /// With the same kernel of another process.
+    /// Merges the summary of the same kernel in another process.
     pub fn merge(&mut self, other: Self) {
         self.launches += other.launches;
         self.instances += other.instances;
@@ -329,7 +329,7 @@ impl KernelSummary {
     }
 }
 
-/// The kernels of all processes, by mangled name in order of their first mention.
+/// The kernels of all processes, by mangled name, in order of first mention.
 pub fn merged(summaries: &[RecorderSummary]) -> Vec<KernelSummary> {
     let mut merged: Vec<KernelSummary> = Vec::new();
     for kernel in summaries.iter().flat_map(|summary| &summary.kernels) {
@@ -341,15 +341,14 @@ pub fn merged(summaries: &[RecorderSummary]) -> Vec<KernelSummary> {
     merged
 }
 
-/// The launches of graphs of all processes.
+/// The graph launches of all processes.
 pub fn merged_graphs(summaries: &[RecorderSummary]) -> GraphLaunches {
     let mut merged = GraphLaunches::default();
     summaries.iter().for_each(|summary| merged.merge(&summary.graphs));
     merged
 }
 
-/// Reads the lines that processes have written; one that was cut short is left out, and so are those of a program that
-/// has written a later one.
+/// Parses the lines of processes; skips truncated lines, and lines of a program that has written a later one.
 pub fn parse(text: &str) -> Vec<RecorderSummary> {
     let mut summaries: Vec<RecorderSummary> = Vec::new();
     for summary in text.lines().filter_map(|line| serde_json::from_str::<RecorderSummary>(line).ok()) {
@@ -400,7 +399,8 @@ mod tests {
             let summary = RecorderSummary { process, started, seconds, ..RecorderSummary::default() };
             serde_json::to_string(&summary).unwrap()
         };
-        // One that goes on after a line, one that becomes another program, and two of a release without the time.
+        // A process that continues after its line, a process that executes another program, and two of a release
+        // without the time.
         let lines = [(1, 10, 1.0), (2, 10, 2.0), (1, 10, 3.0), (2, 20, 4.0), (3, 0, 5.0), (3, 0, 6.0)];
         let text = lines.map(|(process, started, seconds)| line(process, started, seconds)).join("\n");
         let seconds: Vec<f64> = parse(&text).iter().map(|summary| summary.seconds).collect();

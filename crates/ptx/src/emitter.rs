@@ -13,11 +13,11 @@ use super::registers::{Registers, Ty};
 use super::resolve::{AddressBase, Body, Item, Op, RegisterId, Resolved};
 use super::syntax::{Function, Space, Type};
 
-/// What becomes of a value that an instruction writes.
+/// The handling of a value that an instruction writes.
 enum Guard {
-    /// It is written.
+    /// Written unconditionally.
     None,
-    /// It is chosen by an `i1`, else the old one stays.
+    /// Selected by an `i1`; otherwise the old value stays.
     Select(String),
 }
 
@@ -27,28 +27,28 @@ pub struct Emitter<'a, 'c> {
     pub function: &'c Function<'a>,
     pub body: &'c Body<'a>,
     pub text: String,
-    /// Places in the frame that instructions need, which stand before the text.
+    /// Frame slots that instructions need; they go before the text.
     places: String,
     next: usize,
     blocks: usize,
     types: Vec<Ty>,
     provenance: Provenance,
-    /// Registers that are read in a block that does not write them before: they have a place in the frame.
+    /// Registers that some block reads before it writes them: these have a slot in the frame.
     exposed: Vec<bool>,
-    /// Registers whose one value is there in all blocks that read it.
+    /// Registers whose only value is available in all blocks that read it.
     single: Vec<bool>,
     /// The carry flag, an `i1`.
     carry: RegisterId,
     /// Values of registers in the block being written.
     values: Vec<Option<String>>,
-    /// Registers with a value there, and whether it was written there.
+    /// Registers with a value in this block, and whether this block wrote it.
     touched: Vec<(RegisterId, bool)>,
     guard: Guard,
-    /// The parameters that are passed as they are, and the type of each.
+    /// The parameters that are passed directly, with their types.
     pub direct: Vec<Option<Ty>>,
     pub ended: bool,
     lines: Option<FunctionLines>,
-    /// What the instructions being written have behind them: where they come from.
+    /// The suffix of the instructions being written: their source location.
     place: String,
 }
 
@@ -99,7 +99,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
         }
     }
 
-    /// Writes what stands between the braces, and what stands before them.
+    /// Writes the function's body, and the text before the function.
     pub fn write(mut self) -> Result<(String, String), LiftError> {
         self.frame();
         self.locate(None);
@@ -128,7 +128,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
         Ok((self.places + &self.text, own))
     }
 
-    /// Says where what is written from here on comes from.
+    /// Sets the source location of the following instructions.
     fn locate(&mut self, location: Option<usize>) {
         if let Some(lines) = &mut self.lines {
             let node = self.context.debug.location(self.context.module, lines, location);
@@ -136,10 +136,10 @@ impl<'a, 'c> Emitter<'a, 'c> {
         }
     }
 
-    /// The places of registers and of local variables, and what they begin with.
+    /// Writes the slots of registers and local variables, with their initial values.
     fn frame(&mut self) {
         for (index, ty) in self.types.iter().enumerate().filter(|(index, _)| self.exposed[*index]) {
-            // A register that nothing has written yet has some value, and no other one each time that it is read.
+            // An unwritten register has an arbitrary value, but the same one at each read.
             let zero = if matches!(ty, Ty::Ptr(_)) {
                 "null"
             } else if matches!(ty, Ty::F32 | Ty::F64) {
@@ -173,8 +173,8 @@ impl<'a, 'c> Emitter<'a, 'c> {
         }
     }
 
-    /// Memory of the frame. As registers it begins with zeros: of what nothing has written LLVM would assume at each
-    /// place what suits it there. The mark says that it was not the code that wrote them.
+    /// Allocates memory in the frame. Like registers it starts as zeros: LLVM would otherwise assume a different
+    /// convenient value at each read of unwritten memory. The mark tells that the zeros are not the program's own.
     fn frame_place(&mut self, name: &str, bytes: u64, align: u64) {
         let bytes = bytes.max(1);
         self.context.declare("!9000 = !{}".into());
@@ -204,12 +204,12 @@ impl<'a, 'c> Emitter<'a, 'c> {
             self.guard = Guard::None;
             return if done { Ok(()) } else { self.assembly(op) };
         }
-        // Old values are read where the paths part.
+        // Old values are read before the branch.
         let mut written = Vec::new();
         op.written(&mut |register| written.push(register));
         let old: Vec<String> =
             written.iter().map(|register| self.read_register(*register, self.types[*register as usize])).collect();
-        // So are others: what is read inside is not there after it.
+        // Other values too: values read inside the guard are not available after it.
         let mut read = Vec::new();
         op.operands.iter().for_each(|operand| operand.registers(&mut |register| read.push(register)));
         for register in read {
@@ -217,7 +217,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
         }
         let (text, next, blocks) = (self.text.len(), self.next, self.blocks);
         let (inside, before, after) = (self.block(), self.block(), self.block());
-        // The path around needs a block of its own for the values to come from.
+        // The other path needs a separate block as the source of the values.
         self.line(format_args!("br i1 {condition}, label %{inside}, label %{before}"));
         let _ = write!(self.text, "{before}:\n  br label %{after}\n{inside}:\n");
         if !self.attempt(op) {
@@ -235,7 +235,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
         Ok(())
     }
 
-    /// Addresses of the frame are generic ones here: 32 bits do not hold them.
+    /// Refuses 32-bit addresses of the frame: the frame's addresses are generic here, which need 64 bits.
     fn refuse_cut_addresses(&self, op: &Op<'a>) -> Result<(), LiftError> {
         if !matches!(op.name, "ld" | "st" | "cvta") || !matches!(op.space(), Space::Local | Space::Param) {
             return Ok(());
@@ -254,7 +254,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
         Ok(())
     }
 
-    /// Whether an instruction makes an address of the frame of 32 bits, which is a whole one here.
+    /// Whether an instruction makes a 32-bit address of the frame, which is a 64-bit one here.
     fn makes_word(&self, op: &Op<'a>) -> bool {
         matches!(op.operands.first(), Some(Resolved::Register(to)) if self.provenance.words[*to as usize])
     }
@@ -288,7 +288,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
         self.write_to(to, pointer, &value, false)
     }
 
-    /// Whether an operand is an offset: no address had a part in it.
+    /// Whether an operand is an offset: a value computed without any address.
     pub fn is_offset(&self, operand: &Resolved<'a>) -> bool {
         match operand {
             Resolved::Register(register) => !self.provenance.derived[*register as usize],
@@ -296,14 +296,14 @@ impl<'a, 'c> Emitter<'a, 'c> {
         }
     }
 
-    /// Lifts an instruction to LLVM's own operations; leaves nothing where there are none.
+    /// Lifts an instruction to LLVM's own operations; leaves no text if there are none.
     fn attempt(&mut self, op: &Op<'a>) -> bool {
         let (text, next, touched) = (self.text.len(), self.next, self.touched.len());
         let done = self.native(op).is_some();
         if !done {
             self.text.truncate(text);
             self.next = next;
-            // Values read meanwhile are no more.
+            // Discard the values read meanwhile.
             for (register, _) in self.touched.drain(touched..) {
                 self.values[register as usize] = None;
             }
@@ -351,7 +351,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
         let _ = writeln!(self.text, "  {line}{}", self.place);
     }
 
-    /// Writes an instruction with a result and gives the result's name.
+    /// Writes an instruction with a result, and returns the result's name.
     pub fn value(&mut self, instruction: impl Display) -> String {
         let name = format!("%{}", self.next);
         self.next += 1;
@@ -359,7 +359,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
         name
     }
 
-    /// Adds a place of a type to the frame and gives its address.
+    /// Adds a slot of a type to the frame, and returns its address.
     pub fn place(&mut self, ty: impl Display) -> String {
         self.blocks += 1;
         let name = format!("%F{}", self.blocks);
@@ -384,7 +384,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
         Some(self.call_text(result, name, &arguments))
     }
 
-    /// Calls an intrinsic that gives nothing.
+    /// Calls an intrinsic without a result.
     pub fn perform(&mut self, name: &str, operands: &[(Ty, &Resolved<'a>)], attributes: &str) -> Option<()> {
         let call = self.applied("void", name, operands)?;
         let attributes = if self.is_cpu() { "" } else { attributes };
@@ -392,7 +392,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
         Some(())
     }
 
-    /// Calls an intrinsic, which is declared.
+    /// Declares and calls an intrinsic.
     pub fn call(&mut self, result: Ty, name: &str, arguments: &[(Ty, &str)]) -> String {
         let call = self.call_text(result.text(), name, arguments);
         self.value(call)
@@ -426,7 +426,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
         self.ended = false;
     }
 
-    /// Ends a block, after registers that others read were put to their places.
+    /// Ends a block, after storing the registers that other blocks read.
     pub fn end_with(&mut self, terminator: impl FnOnce(&mut Self)) {
         if self.ended {
             return;
@@ -480,11 +480,11 @@ impl<'a, 'c> Emitter<'a, 'c> {
         self.touched.push((register, true));
     }
 
-    /// Writes a register, whose type the value is converted to.
+    /// Writes a register, and converts the value to the register's type.
     pub fn write_register(&mut self, register: RegisterId, ty: Ty, value: &str, signed: bool) {
         let own = self.types[register as usize];
         let mut value = match (ty, own) {
-            // Whatever the register is used for otherwise, the sign fills it.
+            // The sign fills the register, whatever its other uses.
             (Ty::Int(from), _) if from < own.bits() => {
                 let wide = self.extend(value, from, own.bits(), signed);
                 self.cast(&wide, Ty::Int(own.bits()), own)
@@ -515,12 +515,12 @@ impl<'a, 'c> Emitter<'a, 'c> {
         self.value(format_args!("{} {from} {value} to {to}", if signed { "sext" } else { "zext" }))
     }
 
-    /// An integer as one of another width.
+    /// Resizes an integer.
     pub fn resize(&mut self, value: &str, from: u32, to: u32, signed: bool) -> String {
         if from < to { self.extend(value, from, to, signed) } else { self.cast(value, Ty::Int(from), Ty::Int(to)) }
     }
 
-    /// So many bits of an integer, from a place on.
+    /// Extracts `bits` bits of an integer, from bit `from`.
     pub fn part(&mut self, whole: &str, bits: u32, from: u32, width: u32) -> String {
         let moved = match from {
             0 => whole.to_owned(),
@@ -529,12 +529,12 @@ impl<'a, 'c> Emitter<'a, 'c> {
         self.cast(&moved, Ty::Int(bits), Ty::Int(width))
     }
 
-    /// One of several numbers in a value.
+    /// Extracts one of several numbers packed in a value.
     pub fn lane(&mut self, value: &str, ty: Type, lane: u32) -> String {
         self.part(value, ty.bits(), lane * ty.scalar.bits, ty.scalar.bits)
     }
 
-    /// Integers of so many bits in one, the first lowest.
+    /// Packs integers of `bits` bits into one, the first in the lowest bits.
     pub fn join(&mut self, parts: &[String], bits: u32) -> String {
         let whole = Ty::Int(bits * parts.len() as u32);
         let mut joined: Option<String> = None;
@@ -551,7 +551,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
         joined.unwrap_or_else(|| "0".into())
     }
 
-    /// The same bits as another type; wider ones are cut off, narrower ones filled with zeros.
+    /// Reinterprets the bits as another type; wider types are truncated, narrower ones zero-extended.
     pub fn cast(&mut self, value: &str, from: Ty, to: Ty) -> String {
         if from == to {
             return value.to_owned();
@@ -583,7 +583,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
         self.read(operand, Ty::Int(bits))
     }
 
-    /// Writes an integer to a destination; a wider register is filled by its sign or by zeros.
+    /// Writes an integer to a destination; a wider register is filled by its sign or with zeros.
     pub fn write_bits(&mut self, to: &Resolved<'a>, bits: u32, value: &str, signed: bool) -> Option<()> {
         self.write_to(to, Ty::Int(bits), value, signed)
     }
@@ -662,7 +662,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
         self.value(format_args!("getelementptr i8, {} {base}, i64 {offset}", ty.text()))
     }
 
-    /// What stands in brackets as a pointer into a space.
+    /// The address in brackets as a pointer into a space.
     pub fn pointer(&mut self, operand: &Resolved<'a>, space: Space) -> Option<(String, Ty)> {
         let Resolved::Bracket(items) = operand else { return None };
         let [item] = &items[..] else { return None };
@@ -680,7 +680,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
             }
             _ => return None,
         };
-        // Narrow addresses are those of windows; frames are not addressed so here.
+        // Narrow addresses belong to windows; frames do not use them.
         if self.ty(register).bits() != 64 {
             if !matches!(space, Space::Shared) || self.ty(register).bits() != 32 {
                 return None;
@@ -701,7 +701,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
         Some((self.offset(&base, ty, offset), ty))
     }
 
-    /// An address as a pointer of the CPU device. One of 32 bits is the low half of an address of shared memory.
+    /// An address as a pointer of the CPU device. A 32-bit address is the low half of an address in shared memory.
     pub fn generic_pointer(&mut self, item: &Resolved<'a>, space: Space) -> Option<String> {
         let (register, offset) = match item {
             Resolved::Register(register) => (*register, 0),
@@ -732,7 +732,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
     }
 }
 
-/// Whether an instruction reads or writes memory, or is about other threads.
+/// Whether an instruction reads or writes memory, or involves other threads.
 pub fn touches_memory(op: &Op<'_>) -> bool {
     op.row.memory || op.operands.iter().any(|operand| matches!(operand, Resolved::Bracket(_)))
 }
@@ -740,7 +740,7 @@ pub fn touches_memory(op: &Op<'_>) -> bool {
 /// The registers that a block reads before it writes them.
 fn exposed(body: &Body<'_>, count: usize, carry: RegisterId) -> Vec<bool> {
     let mut exposed = vec![false; count];
-    // The number of the block that has written a register last.
+    // The number of the last block that has written a register.
     let mut written = vec![u32::MAX; count];
     let mut block = 0u32;
     for register in body.param_registers.iter().flatten() {

@@ -13,7 +13,7 @@ use super::registers::{Registers, Ty};
 use super::resolve::{AddressBase, Body, Item, Names, Resolved, resolve};
 use super::syntax::*;
 
-/// The keys of a kernel's annotations that say how many blocks a cluster has along each axis.
+/// The keys of a kernel's annotations for the number of blocks in a cluster along each axis.
 pub const CLUSTER: [&str; 3] = ["mneme_cluster_x", "mneme_cluster_y", "mneme_cluster_z"];
 
 const LAYOUT: &str = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64";
@@ -21,7 +21,7 @@ const LAYOUT: &str = "e-i64:64-i128:128-v16:16-v32:32-n16:32:64";
 /// Lifts a whole module.
 ///
 /// # Errors
-/// What cannot be lifted, by name, and the line that it is on.
+/// The module contains an unsupported construct; the error gives its name and line.
 pub fn lift(text: &str) -> Result<Lifted, LiftError> {
     let mut module = parser::parse(text)?;
     module.functions.iter_mut().for_each(know_pointers);
@@ -31,7 +31,7 @@ pub fn lift(text: &str) -> Result<Lifted, LiftError> {
     let mut names = Names::default();
     let mut variables: Vec<Variable<'_>> = Vec::new();
     for variable in &module.variables {
-        // A definition says more than a declaration.
+        // A definition has more information than a declaration.
         match names.variables.get(variable.name) {
             Some(index) if variables[*index].linkage.external => variables[*index] = variable.clone(),
             Some(_) => {}
@@ -57,7 +57,7 @@ pub fn lift(text: &str) -> Result<Lifted, LiftError> {
         names.functions.insert(alias, *index);
     }
     for variable in variables.iter_mut().filter(|variable| matches!(variable.space, Space::Global | Space::Const)) {
-        // Whoever loads the module finds them by their names, the hidden ones too.
+        // The loader of the module finds variables by name, including hidden ones.
         variable.linkage.visible = true;
     }
     let (mut hoisted, mut bodies) = (Vec::new(), HashMap::new());
@@ -69,7 +69,7 @@ pub fn lift(text: &str) -> Result<Lifted, LiftError> {
     let mut taken: HashMap<String, u32> = variables.iter().map(|variable| (variable.name.to_owned(), 0)).collect();
     let mut all: Vec<String> = variables.iter().map(|variable| variable.name.to_owned()).collect();
     for variable in &mut hoisted {
-        // Variables of functions are seen by no one else.
+        // Variables of functions are private to them.
         variable.linkage.visible = false;
         all.push(unused_name(&mut taken, variable.name));
     }
@@ -134,7 +134,7 @@ pub fn lift(text: &str) -> Result<Lifted, LiftError> {
     })
 }
 
-/// A name that nothing has, made of another one.
+/// An unused name derived from another one.
 fn unused_name(taken: &mut HashMap<String, u32>, name: &str) -> String {
     let Some(last) = taken.get(name).copied() else {
         taken.insert(name.to_owned(), 0);
@@ -150,8 +150,8 @@ fn unused_name(taken: &mut HashMap<String, u32>, name: &str) -> String {
     new
 }
 
-/// Arrays of shared memory without a size all begin where the dynamic one does: they are one variable. The others are
-/// returned, which have its name now.
+/// Merges shared arrays without a size into one variable, because all begin where dynamic shared memory does. Returns
+/// the others, which now have its name.
 fn merge_dynamic(variables: &mut [Variable<'_>], names: &mut [String]) -> HashSet<usize> {
     let is_dynamic = |variable: &Variable<'_>| variable.space == Space::Shared && variable.count.is_none();
     let all: Vec<usize> = (0..variables.len()).filter(|index| is_dynamic(&variables[*index])).collect();
@@ -163,7 +163,7 @@ fn merge_dynamic(variables: &mut [Variable<'_>], names: &mut [String]) -> HashSe
     others.iter().copied().collect()
 }
 
-/// Marks a kernel, and says what bounds its launches.
+/// Marks a kernel, and writes its launch bounds.
 fn annotate(
     function: &Function<'_>,
     annotations: &mut Vec<String>,
@@ -204,7 +204,7 @@ fn annotate(
             }
         }
     }
-    // Nothing writes parameters of kernels: their addresses are those that the launch put them at.
+    // Kernel parameters are read-only: their addresses are those of the launch.
     let constant: Vec<String> = (1..)
         .zip(&function.signature.params)
         .filter(|(_, param)| param.bytes.is_some())
@@ -223,8 +223,8 @@ fn annotate(
 enum Part {
     Zeros(u64),
     Value(String),
-    /// An address, and how many of its bytes are there so far. Compilers write one into an array of bytes byte by byte;
-    /// LLVM has whole ones alone.
+    /// An address, and the number of its bytes found so far. Compilers write an address into an array of bytes byte by
+    /// byte; LLVM only has whole ones.
     Address(String, u32),
 }
 
@@ -244,7 +244,8 @@ fn variable(context: &Context<'_>, names: &Names<'_>, index: usize) -> Result<St
             ));
         }
     };
-    // Others write it before any code of the module runs; of shared memory nobody knows what is there.
+    // Other code may initialise the variable before any code of the module runs; shared memory starts with unknown
+    // contents.
     let loaded = "externally_initialized ";
     if variable.linkage.external || variable.count.is_none() {
         let count = variable.count.unwrap_or(0);
@@ -305,7 +306,7 @@ fn initial_text(parts: &[Part], element: &str) -> String {
         });
         return format!("[{} x {element}] [{}]", parts.len(), values.collect::<Vec<_>>().join(", "));
     }
-    // Runs of values stay arrays: the back end writes one list all the same.
+    // Runs of values stay arrays: the back end writes a single list anyway.
     let (mut types, mut values) = (Vec::new(), Vec::new());
     for part in parts {
         let (ty, value) = match part {
@@ -350,7 +351,7 @@ fn flatten(
                 ));
             };
             let size: u64 = inner.iter().product();
-            // Braces of inner dimensions may be left out.
+            // Braces of inner dimensions are optional.
             let flat = !inner.is_empty() && items.iter().all(|item| matches!(item, Initializer::Value(_)));
             let most = if flat { own.saturating_mul(size) } else { *own };
             if items.len() as u64 > most {
@@ -402,7 +403,7 @@ fn constant_part(
     }))
 }
 
-/// The address of a symbol, in its own space or made generic, as a number.
+/// The address of a symbol, in its own space or converted to generic, as a number.
 fn address_text(
     context: &Context<'_>,
     names: &Names<'_>,
@@ -426,7 +427,7 @@ fn address_text(
 
 // Functions.
 
-/// The functions of CUDA's device runtime that take or return addresses: their parameters that are, and whether the
+/// Functions of CUDA's device runtime that take or return addresses: which parameters are addresses, and whether the
 /// result is one.
 const POINTERS: [(&str, &[usize], bool); 4] =
     [("vprintf", &[0, 1], false), ("__assertfail", &[0, 1, 3], false), ("malloc", &[], true), ("free", &[0], false)];
@@ -454,7 +455,7 @@ fn declare(context: &Context<'_>, function: &Function<'_>, ir: &mut String) -> R
     Ok(())
 }
 
-/// How each parameter of a function is passed, where all that reads it reads the whole of it.
+/// How each parameter of a function is passed directly; only possible if all reads take the whole parameter.
 fn direct(function: &Function<'_>, body: &Body<'_>, types: &[Ty]) -> Vec<Option<Ty>> {
     let mut direct: Vec<Option<Ty>> = function
         .signature
@@ -462,7 +463,7 @@ fn direct(function: &Function<'_>, body: &Body<'_>, types: &[Ty]) -> Vec<Option<
         .iter()
         .map(|param| (param.bytes.is_none() && !param.in_register).then(|| Ty::stored(param.scalar)))
         .collect();
-    // The type of pointers is that of the registers they go to.
+    // A pointer has the type of its destination register.
     let mut pointers: Vec<Option<Ty>> = vec![None; direct.len()];
     for item in &body.items {
         let Item::Op(op) = item else { continue };
@@ -530,7 +531,7 @@ fn pointers_in(function: &Function<'_>, body: &Body<'_>, types: &[Ty]) -> Vec<BT
     pointers
 }
 
-/// A parameter of a kernel that is passed as bytes, addresses among them.
+/// The type of a kernel parameter that is passed as bytes, including addresses.
 fn aggregate(param: &Param<'_>, pointers: &BTreeSet<u64>) -> String {
     let (size, mut end, mut parts) = (param.size(), 0, Vec::new());
     for offset in pointers.iter().filter(|offset| **offset + 8 <= size) {
@@ -573,7 +574,7 @@ fn define<'a>(
     let linkage = match function.linkage {
         Linkage { weak: true, .. } => "weak_odr ",
         Linkage { visible: true, .. } => "",
-        // Kernels are found by whoever loads the module.
+        // The loader of the module looks kernels up by name.
         _ if function.entry => "",
         _ => "internal ",
     };

@@ -1,7 +1,7 @@
 //! PTX text: the part of a module that a kernel needs, its parameters and its variables.
 //!
-//! A module is a list of directives, functions and variables. [`PtxModule`] splits it at that level and looks into
-//! bodies for names only, so that it is quick, and reads what the parser refuses.
+//! A module is a list of directives, functions and variables. [`PtxModule`] splits it at that level and searches bodies
+//! for names only. This is fast, and also works for modules that the parser refuses.
 
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
@@ -9,12 +9,12 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use super::lexer::{Lexer, Token};
 use super::syntax::Scalar;
 
-/// A module, split.
+/// A module, split into items.
 #[derive(Debug, Default)]
 pub struct PtxModule<'a> {
     items: Vec<Item<'a>>,
     by_name: HashMap<&'a str, Vec<usize>>,
-    /// It describes its source for a debugger, in sections that refer to every function.
+    /// The module has debug sections, which refer to every function.
     has_sections: bool,
 }
 
@@ -24,10 +24,10 @@ struct Item<'a> {
     kind: Kind<'a>,
 }
 
-/// What the text of some items names, and what they do.
+/// The items reachable from some items, and their features.
 #[derive(Debug, Default)]
 struct Reached {
-    /// Indices of them and of what they name, at any remove.
+    /// Indices of the items, and of the items that they reference directly or indirectly.
     items: BTreeSet<usize>,
     uses_textures: bool,
     calls_pointers: bool,
@@ -45,26 +45,26 @@ enum Kind<'a> {
 pub struct PtxVariable {
     pub name: String,
     pub constant: bool,
-    /// Its initial value holds addresses of functions or of variables.
+    /// Its initial value holds addresses of functions or variables.
     pub holds_addresses: bool,
     /// A texture, surface or sampler reference.
     pub opaque: bool,
 }
 
-/// What a kernel needs of a module.
+/// The part of a module that a kernel needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PtxClosure {
-    /// A module with this kernel and what it reaches, and nothing else.
+    /// A module with only this kernel and the items that it reaches.
     pub text: String,
     /// Offset in the parameter buffer and size, bytes.
     pub parameters: Vec<(u32, u32)>,
     pub variables: Vec<PtxVariable>,
-    /// Functions that are declared and not defined (`vprintf`, `malloc`).
+    /// Functions that are declared but not defined (`vprintf`, `malloc`).
     pub undefined: Vec<String>,
     pub target: Option<String>,
-    /// It has texture or surface instructions.
+    /// The code has texture or surface instructions.
     pub uses_textures: bool,
-    /// It calls through pointers.
+    /// The code calls through pointers.
     pub calls_pointers: bool,
 }
 
@@ -83,7 +83,7 @@ fn is_name(word: &str) -> bool {
     word.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '$'))
 }
 
-/// The names in a text, those of instructions among them.
+/// The names in a text, including instructions.
 fn names(text: &str) -> impl Iterator<Item = &str> {
     let words = Lexer::new(text).filter_map(|token| match token {
         Token::Word(word) => word.split('.').next(),
@@ -102,7 +102,7 @@ impl<'a> PtxModule<'a> {
             let first = lexer.token();
             let item = match first {
                 Token::End => break,
-                // These end with their line.
+                // These directives end at the end of their line.
                 Token::Word(".version" | ".target" | ".address_size" | ".file" | ".loc") => {
                     lexer.skip_line();
                     Item { text: &text[start..lexer.place()], kind: Kind::Directive }
@@ -125,7 +125,7 @@ impl<'a> PtxModule<'a> {
         })
     }
 
-    /// The names of its `.global` and `.const` variables.
+    /// The names of the module's `.global` and `.const` variables.
     pub fn variables(&self) -> impl Iterator<Item = &'a str> {
         self.items.iter().filter_map(|item| match item.kind {
             Kind::Variable { name, space: ".global" | ".const", .. } => Some(name),
@@ -133,12 +133,12 @@ impl<'a> PtxModule<'a> {
         })
     }
 
-    /// What it is for: "sm_90a".
+    /// The target, for example "sm_90a".
     pub fn target(&self) -> Option<&'a str> {
         names(self.items.iter().find_map(|item| item.text.strip_prefix(".target"))?).next()
     }
 
-    /// The module without some of its kernels: the text of all the others with what they need.
+    /// The module without some of its kernels: the text of all others and the items that they need.
     pub fn without(&self, kernels: &HashSet<&str>) -> String {
         let is_kept = |kernel: &&str| !kernels.contains(kernel);
         let reached = self.reached(self.kernels().filter(is_kept).filter_map(|kernel| self.entry(kernel)));
@@ -148,8 +148,8 @@ impl<'a> PtxModule<'a> {
         parts.map(|(_, item)| format!("{}\n", item.text.trim_end())).collect()
     }
 
-    /// The parameters of `kernel`: offset in the parameter buffer and size, bytes; `None` where the module does not
-    /// define it.
+    /// The parameters of `kernel`: offset in the parameter buffer and size, bytes; `None` if the module does not define
+    /// it.
     pub fn parameters(&self, kernel: &str) -> Option<Vec<(u32, u32)>> {
         self.entry(kernel).map(|index| parameters(self.items[index].text))
     }
@@ -160,7 +160,7 @@ impl<'a> PtxModule<'a> {
         self.by_name.get(kernel)?.iter().copied().find(is_entry)
     }
 
-    /// These items and what they name, at any remove.
+    /// These items, and all that they reference directly or indirectly.
     fn reached(&self, starts: impl Iterator<Item = usize>) -> Reached {
         let mut pending: Vec<usize> = starts.collect();
         let mut reached = Reached { items: pending.iter().copied().collect(), ..Reached::default() };
@@ -172,7 +172,7 @@ impl<'a> PtxModule<'a> {
                 Kind::Directive => None,
             };
             for word in names(item.text) {
-                // Its name is no instruction, and does not lead to a declaration of it.
+                // The item's own name is not an instruction, and does not lead to a declaration of the item.
                 if own == Some(word) {
                     own = None;
                     continue;
@@ -186,7 +186,7 @@ impl<'a> PtxModule<'a> {
         reached
     }
 
-    /// What `kernel` needs; `None` where the module does not define it.
+    /// The part that `kernel` needs; `None` if the module does not define it.
     pub fn closure(&self, kernel: &str) -> Option<PtxClosure> {
         let start = self.entry(kernel)?;
         let reached = self.reached(std::iter::once(start));
@@ -229,7 +229,7 @@ impl<'a> PtxModule<'a> {
     }
 }
 
-/// Reads an item from its first word on.
+/// Reads an item, starting at its first word.
 fn read<'a>(text: &'a str, start: usize, first: Token<'a>, lexer: &mut Lexer<'a>) -> Item<'a> {
     let (mut depth, mut parentheses) = (0usize, 0usize);
     let (mut name, mut space, mut function, mut body, mut opaque) = (None, None, None, false, false);
@@ -304,7 +304,7 @@ fn parameters(entry: &str) -> Vec<(u32, u32)> {
                 }
                 (unit, align, count) = (0, None, 1);
             }
-            // The alignment after .ptr is that of what it points to.
+            // The alignment after .ptr belongs to the pointer's target.
             Token::Word(".ptr") => {
                 let is_more = |token: &Token<'_>| matches!(token, Token::Word(word) if word.starts_with('.'));
                 while let Some(token) = tokens.next_if(is_more) {
@@ -325,7 +325,7 @@ fn parameters(entry: &str) -> Vec<(u32, u32)> {
     layout
 }
 
-/// Makes every `.global` variable of a module visible, so that the driver finds it by name.
+/// Makes every `.global` variable of a module visible, so the driver finds it by name.
 pub fn with_visible_variables(text: &str) -> Cow<'_, str> {
     let module = PtxModule::parse(text);
     let hidden = |item: &&Item<'_>| {

@@ -1,24 +1,24 @@
-//! The origin of values in registers: addresses, and numbers that are none.
+//! The origin of values in registers: addresses, and other numbers.
 //!
-//! A sum is an address plus an offset only where it is proved which of the two is the address. A wrong base would tell
-//! the optimiser of another object, or of another state space, than is accessed.
+//! A sum is treated as an address plus an offset only if the analysis proves which operand is the address. A wrong base
+//! would name another object, or another state space, to the optimiser than the code accesses.
 
 use super::resolve::{AddressBase, Body, Item, Op, RegisterId, Resolved};
 use super::syntax::{Space, Variable};
 
-/// How often the search for addresses begins anew with what it found to come from them.
+/// How often the search for addresses starts again from the addresses found.
 const ROUNDS: usize = 8;
 
-/// What is known of each register.
+/// Known facts about each register.
 pub struct Provenance {
-    /// LLVM's address space, of registers that hold addresses.
+    /// For registers that hold addresses, LLVM's address space.
     pub spaces: Vec<Option<u32>>,
-    /// Whether an address had a part in the value: differences of addresses, too.
+    /// Whether an address contributed to the value, including differences of addresses.
     pub derived: Vec<bool>,
-    /// Whether a value of fewer than 64 bits that an address of the frame was put into had a part in it.
+    /// Whether an address of the frame contributed to the value after it was cut to fewer than 64 bits.
     pub cut: Vec<bool>,
-    /// Registers of 32 bits that hold addresses of the frame and nothing else, used for nothing else than addressing
-    /// it: they are whole addresses here, of space 0.
+    /// 32-bit registers that hold only addresses of the frame, and only address the frame. They hold full addresses
+    /// here, in space 0.
     pub words: Vec<bool>,
 }
 
@@ -28,13 +28,13 @@ struct Step<'b, 'a> {
     written: Vec<RegisterId>,
 }
 
-/// Which instruction reads what.
+/// The data flow: the instructions that read each register.
 struct Flow<'b, 'a> {
     steps: Vec<Step<'b, 'a>>,
     /// By register, the steps that read it.
     readers: Vec<Vec<u32>>,
     bits: Vec<u32>,
-    /// By register, whether it is as wide as an address, and made for one.
+    /// For each register, whether its type (an integer of 64 bits) can hold an address.
     holds_addresses: Vec<bool>,
 }
 
@@ -47,13 +47,13 @@ impl<'b, 'a> Flow<'b, 'a> {
             let Item::Op(op) = item else { continue };
             let mut written = Vec::new();
             op.written(&mut |register| written.push(register));
-            // Truth is no address.
+            // Predicates are not addresses.
             written.retain(|register| bits[*register as usize] > 1);
             if written.is_empty() {
                 continue;
             }
             let number = steps.len() as u32;
-            // What memory holds does not come from where it lies.
+            // The contents of memory do not derive from its address.
             if !reads_memory(op) {
                 let mut read = |register: RegisterId| readers[register as usize].push(number);
                 op.operands.iter().skip(1).for_each(|operand| operand.registers(&mut read));
@@ -63,7 +63,7 @@ impl<'b, 'a> Flow<'b, 'a> {
         Self { steps, readers, bits, holds_addresses }
     }
 
-    /// The registers that `seeds` have a part in, on ways through registers of at least so many bits.
+    /// The registers that `seeds` contribute to, through registers of at least `least` bits.
     fn reached(&self, seeds: impl Iterator<Item = RegisterId>, least: u32) -> Vec<bool> {
         let mut reached = vec![false; self.bits.len()];
         let mut pending: Vec<RegisterId> = seeds.collect();
@@ -83,7 +83,7 @@ fn reads_memory(op: &Op<'_>) -> bool {
     matches!(op.name, "ld" | "ldu" | "atom" | "tex" | "tld4" | "suld" | "ldmatrix" | "multimem")
 }
 
-/// Whether an operand is the address of such a place.
+/// Whether an operand is an address with a base that satisfies `of`.
 fn takes_address(op: &Op<'_>, of: &dyn Fn(AddressBase) -> bool) -> bool {
     op.operands.iter().skip(1).any(|operand| matches!(operand, Resolved::Address(place, _) if of(*place)))
 }
@@ -93,7 +93,7 @@ fn registers_where(held: &[bool]) -> impl Iterator<Item = RegisterId> {
 }
 
 impl Provenance {
-    /// Of registers that hold no addresses.
+    /// The provenance of registers without addresses.
     pub fn none(registers: usize) -> Self {
         let no = vec![false; registers];
         Self { spaces: vec![None; registers], derived: no.clone(), cut: no.clone(), words: no }
@@ -145,8 +145,8 @@ impl Provenance {
     }
 }
 
-/// Takes registers that hold addresses in shared memory for numbers if they may hold anything else at another time. A
-/// number is not what it was once it was a pointer to shared memory: the window's base may be added to it.
+/// Treats registers with addresses of shared memory as numbers if they may hold another kind of value at another time.
+/// A number does not survive conversion to a pointer to shared memory and back: the window's base may be added to it.
 fn unmix(
     body: &Body<'_>,
     flow: &Flow<'_, '_>,
@@ -191,8 +191,9 @@ fn unmix(
     }
 }
 
-/// Registers of 32 bits that only ever hold addresses of the frame: cut from whole ones, copied, and moved by numbers;
-/// and that only address the frame or make such registers. What addresses by 32 bits has them for local memory alone.
+/// 32-bit registers that only ever hold addresses of the frame (truncated from full ones, copied, and moved by
+/// numbers), and that are only used to address the frame or to make such registers. Code uses 32-bit
+/// addresses only for local memory.
 fn words(
     body: &Body<'_>,
     flow: &Flow<'_, '_>,
@@ -252,8 +253,8 @@ fn words(
     }
 }
 
-/// Registers that are only set by loads, copies, sums and in bitwise operations (pointers are aligned by these): what
-/// addresses come from.
+/// Registers that are only set by loads, copies, sums and bitwise operations (which align pointers): the sources of
+/// addresses.
 fn sources(body: &Body<'_>) -> Vec<bool> {
     let mut sources = vec![true; body.registers.len()];
     for item in &body.items {
@@ -269,7 +270,7 @@ fn sources(body: &Body<'_>) -> Vec<bool> {
     sources
 }
 
-/// Registers of 64 bits that are more than arithmetic on narrower ones: what memory holds may be an address.
+/// 64-bit registers that are not just arithmetic on narrower ones: memory may hold addresses.
 fn unknown(body: &Body<'_>, flow: &Flow<'_, '_>) -> Vec<bool> {
     let mut known = vec![false; body.registers.len()];
     let mut seeds: Vec<RegisterId> = body.param_registers.iter().flatten().copied().collect();
@@ -292,11 +293,11 @@ fn unknown(body: &Body<'_>, flow: &Flow<'_, '_>) -> Vec<bool> {
     flow.reached(seeds.into_iter(), 64)
 }
 
-/// Registers that hold addresses, and where to.
+/// Registers that hold addresses, and their spaces.
 #[derive(Clone)]
 struct Found {
     spaces: Vec<Option<u32>>,
-    /// Generic addresses of global memory, as `cvta.to.global` says.
+    /// Generic addresses of global memory, as shown by `cvta.to.global`.
     to_global: Vec<bool>,
 }
 
@@ -311,7 +312,7 @@ impl Found {
     }
 }
 
-/// The addresses that an instruction makes, or takes.
+/// The addresses that an instruction makes or takes.
 fn direct(body: &Body<'_>, variables: &[Variable<'_>], flow: &Flow<'_, '_>) -> Found {
     let count = body.registers.len();
     let mut found = Found { spaces: vec![None; count], to_global: vec![false; count] };
@@ -355,17 +356,17 @@ fn direct(body: &Body<'_>, variables: &[Variable<'_>], flow: &Flow<'_, '_>) -> F
     found
 }
 
-/// The search for addresses among copies and sums of them.
+/// The search for addresses among copies and sums of addresses.
 struct Search<'s> {
     found: Found,
     sources: &'s [bool],
     derived: &'s [bool],
-    /// Registers that are no addresses.
+    /// Registers that are not addresses.
     number: Vec<bool>,
 }
 
 impl Search<'_> {
-    /// Carries spaces over copies and sums until nothing changes.
+    /// Propagates spaces over copies and sums until nothing changes.
     fn spread(&mut self, flow: &Flow<'_, '_>) {
         let is_copy = |op: &Op<'_>| {
             matches!(op.name, "mov" | "add" | "sub" | "selp" | "mad") && op.scalar().is_some_and(|it| it.bits == 64)
@@ -393,14 +394,14 @@ impl Search<'_> {
             ("sub", [to, base, offset]) => self.sum(flow, to, base, &[offset]),
             ("mad", [to, first, second, base]) => self.sum(flow, to, base, &[first, second]),
             ("add", [to, first, second]) => {
-                // Two addresses, and two that may be one, make no address.
+                // A sum of two (possible) addresses is not an address.
                 self.sum(flow, to, first, &[second]) || self.sum(flow, to, second, &[first])
             }
             _ => false,
         }
     }
 
-    /// Both are addresses if one is.
+    /// If one of them is an address, so is the other.
     fn same(&mut self, flow: &Flow<'_, '_>, first: &Resolved<'_>, second: &Resolved<'_>) -> bool {
         let (Resolved::Register(first), Resolved::Register(second)) = (first, second) else { return false };
         let mut changed = false;
@@ -412,7 +413,7 @@ impl Search<'_> {
         changed
     }
 
-    /// A sum of what may be an address with offsets.
+    /// A sum of a possible address and offsets.
     fn sum(&mut self, flow: &Flow<'_, '_>, to: &Resolved<'_>, base: &Resolved<'_>, offsets: &[&Resolved<'_>]) -> bool {
         let (Resolved::Register(result), Resolved::Register(register)) = (to, base) else { return false };
         let (result, index) = (*result as usize, *register as usize);
@@ -430,7 +431,7 @@ impl Search<'_> {
             (None, None) => false,
             (None, Some(_)) if !self.sources[index] => false,
             (None, Some(_)) if offsets.iter().all(|offset| matches!(offset, Resolved::Int(_))) => true,
-            // The space is known: what else than a source would be the address in it?
+            // The space is known, and only a source can be the address in it.
             (None, Some(space)) if space == 1 || self.found.to_global[result] => {
                 all(&|offset| self.number[offset] || !self.sources[offset])
             }

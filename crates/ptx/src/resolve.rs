@@ -10,10 +10,10 @@ use super::syntax::*;
 pub type RegisterId = u32;
 pub type LabelId = u32;
 
-/// Targets of a function's branches through lists (`brx.idx`), each list counted as often as it is used.
+/// Limit on targets of a function's branches through lists (`brx.idx`), counting each list once per use.
 const MOST_WAYS: usize = 1 << 18;
 
-/// Where an address points.
+/// The base of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressBase {
     /// A variable of the module.
@@ -21,7 +21,7 @@ pub enum AddressBase {
     Function(usize),
     /// A parameter of the function.
     Param(usize),
-    /// What the function returns.
+    /// The function's return value.
     Return(usize),
     /// A local variable, or a buffer of parameters.
     Local(usize),
@@ -70,14 +70,14 @@ impl Resolved<'_> {
 #[derive(Clone, Debug)]
 pub struct Op<'a> {
     pub guard: Option<(RegisterId, bool)>,
-    /// As written.
+    /// The instruction as written.
     pub text: &'a str,
     pub name: &'a str,
     pub row: &'static Row,
     pub modifiers: Vec<&'a str>,
     pub operands: Vec<Resolved<'a>>,
     pub line: u32,
-    /// The number of the directive `.loc` that holds for it.
+    /// The number of the `.loc` directive in force.
     pub location: Option<usize>,
 }
 
@@ -91,12 +91,12 @@ impl<'a> Op<'a> {
         self.modifiers.iter().find_map(|word| Space::of(word)).unwrap_or(Space::Generic)
     }
 
-    /// The type that it ends with.
+    /// The type at its end.
     pub fn scalar(&self) -> Option<Scalar> {
         self.modifiers.last().and_then(|word| Scalar::of(word))
     }
 
-    /// The type that it ends with, packed and narrow ones too.
+    /// The type at its end, including packed and narrow types.
     pub fn ty(&self) -> Option<Type> {
         self.modifiers.last().and_then(|word| Type::of(word))
     }
@@ -105,18 +105,18 @@ impl<'a> Op<'a> {
         self.modifiers.iter().filter_map(|word| Type::of(word)).collect()
     }
 
-    /// The modifiers that are no types.
+    /// The modifiers that are not types.
     pub fn words(&self) -> Vec<&'a str> {
         self.modifiers.iter().copied().filter(|word| Type::of(word).is_none()).collect()
     }
 
-    /// The last but one type.
+    /// The second to last type.
     pub fn first_scalar(&self) -> Option<Scalar> {
         let at = self.modifiers.len().checked_sub(2)?;
         Scalar::of(self.modifiers[at])
     }
 
-    /// Whether all modifiers but the last `types` are among these.
+    /// Whether all modifiers except the last `types` are in this list.
     pub fn only(&self, types: usize, allowed: &[&str]) -> bool {
         let end = self.modifiers.len().saturating_sub(types);
         self.modifiers[..end].iter().all(|word| allowed.contains(word))
@@ -134,7 +134,7 @@ impl<'a> Op<'a> {
         }
     }
 
-    /// Calls `visit` with every register that it writes.
+    /// Calls `visit` with every register that the instruction writes.
     pub fn written(&self, visit: &mut dyn FnMut(RegisterId)) {
         match &self.operands[..] {
             [first, ..] if self.writes_first() => first.registers(visit),
@@ -143,7 +143,8 @@ impl<'a> Op<'a> {
         }
     }
 
-    /// Calls `visit` with every register that it reads, but for what it only keeps where its guard does not hold.
+    /// Calls `visit` with every register that the instruction reads, except those that it only keeps if its guard is
+    /// false.
     pub fn read(&self, visit: &mut dyn FnMut(RegisterId)) {
         self.operands.iter().skip(usize::from(self.writes_first())).for_each(|operand| operand.registers(visit));
         if let Some((guard, _)) = self.guard {
@@ -151,7 +152,7 @@ impl<'a> Op<'a> {
         }
     }
 
-    /// Whether what it writes is read, too.
+    /// Whether the instruction also reads its destination.
     pub fn updates_first(&self) -> bool {
         self.name == "wgmma"
     }
@@ -175,18 +176,18 @@ pub enum Item<'a> {
 #[derive(Debug, Default)]
 pub struct Body<'a> {
     pub registers: Vec<Scalar>,
-    /// Of the parameters and returned values that are registers.
+    /// Registers of the parameters and returned values that are passed in registers.
     pub param_registers: Vec<Option<RegisterId>>,
     pub return_registers: Vec<Option<RegisterId>>,
     pub items: Vec<Item<'a>>,
     pub labels: u32,
     pub locals: Vec<Variable<'a>>,
     pub targets: Vec<Vec<LabelId>>,
-    /// The signature of what is called through a pointer; `None` where functions are listed.
+    /// The signatures of calls through pointers.
     pub prototypes: Vec<Signature<'a>>,
 }
 
-/// What the names of a module stand for.
+/// The meaning of a module's names.
 #[derive(Debug, Default)]
 pub struct Names<'a> {
     pub variables: HashMap<&'a str, usize>,
@@ -218,7 +219,7 @@ struct Resolver<'a, 'm> {
     names: &'m Names<'a>,
     /// Variables in shared, global or constant memory that the function declares.
     hoisted: &'m mut Vec<Variable<'a>>,
-    /// Variables of the module itself.
+    /// The number of the module's own variables.
     first_hoisted: usize,
     scopes: Vec<Scope<'a>>,
     next_scope: usize,
@@ -228,11 +229,11 @@ struct Resolver<'a, 'm> {
     body: Body<'a>,
 }
 
-/// Resolves the names of a function's body. Variables of the function that are not in its frame are added to `hoisted`;
-/// their places are numbered from `first_hoisted`.
+/// Resolves the names of a function's body. Variables of the function that are outside its frame are added to
+/// `hoisted`, numbered from `first_hoisted`.
 ///
 /// # Errors
-/// A name that nothing has.
+/// The body uses an undefined name.
 pub fn resolve<'a>(
     function: &Function<'a>,
     statements: &[Statement<'a>],
@@ -355,7 +356,7 @@ impl<'a> Resolver<'a, '_> {
                         self.scope().exact.insert(label, Entity::Targets(number));
                     }
                     None => {
-                        // A list of functions, which all have one signature.
+                        // A list of functions, which all have the same signature.
                         let function = names.first().and_then(|name| self.names.functions.get(name));
                         let Some(function) = function else {
                             return Err(LiftError::at(*line, format!("{} is not declared", names[0])));
@@ -413,8 +414,7 @@ impl<'a> Resolver<'a, '_> {
             if let Some(entity) = self.scopes[index].exact.get(name) {
                 return Some(*entity);
             }
-            // `%r<10>` declares %r0 to %r9; a prefix may end with digits itself.
-            // No number has more digits than twenty.
+            // `%r<10>` declares %r0 to %r9; a prefix may itself end with digits. Numbers have at most twenty digits.
             for split in digits.len().saturating_sub(20)..digits.len() {
                 let (stem, number) = (&name[..prefix.len() + split], &digits[split..]);
                 let Some(range) = self.scopes[index].ranges.get_mut(stem) else { continue };
@@ -455,7 +455,7 @@ impl<'a> Resolver<'a, '_> {
         if instructions::special_register(name).is_some() {
             return Ok(Resolved::Special(name));
         }
-        // Video instructions take bytes and halves of registers; registers that are vectors have elements.
+        // Video instructions take bytes and halves of registers; vector registers have elements.
         if let Some((register, part)) = name.rsplit_once('.')
             && matches!(part, "b0" | "b1" | "b2" | "b3" | "h0" | "h1" | "x" | "y" | "z" | "w" | "r" | "g" | "b" | "a")
             && matches!(self.find(register), Some(Entity::Register(_)))

@@ -11,22 +11,22 @@ pub enum Kind {
     Float,
     /// `bf16`.
     Brain,
-    /// `e4m3` and `e5m2`, floats of eight bits, which only conversions have.
+    /// `e4m3` and `e5m2`, floats of eight bits, which only conversions support.
     E4m3,
     E5m2,
     Predicate,
 }
 
-/// The type of an instruction: some instructions work on several numbers in one register.
+/// The type of an instruction; some instructions work on several numbers in one register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Type {
-    /// Of each number.
+    /// The type of each number.
     pub scalar: Scalar,
     pub lanes: u32,
 }
 
 impl Type {
-    /// Of a modifier without its dot.
+    /// Parses a modifier without its dot.
     pub fn of(word: &str) -> Option<Self> {
         if let Some(lanes) = word.strip_suffix("x2") {
             let scalar = match lanes {
@@ -57,7 +57,7 @@ impl Type {
         Some(Scalar { kind, bits }.into())
     }
 
-    /// Bits of all lanes.
+    /// The total number of bits of all lanes.
     pub fn bits(self) -> u32 {
         self.scalar.bits * self.lanes
     }
@@ -77,13 +77,13 @@ pub struct Scalar {
 }
 
 impl Scalar {
-    /// Of a modifier without its dot. Types that are no plain numbers (`f16x2`, `bf16`, `e4m3x2`) are none.
+    /// Parses a modifier without its dot. `None` for types other than plain numbers (`f16x2`, `bf16`, `e4m3x2`).
     pub fn of(word: &str) -> Option<Self> {
         let Type { scalar, lanes } = Type::of(word)?;
         (lanes == 1 && scalar.kind != Kind::Brain).then_some(scalar)
     }
 
-    /// Of a declaration: also types that hold packed or narrow floats.
+    /// Parses the type of a declaration, including types that hold packed or narrow floats.
     pub fn of_declaration(word: &str) -> Option<Self> {
         let ty = Type::of(if word == "tf32" { "b32" } else { word })?;
         Some(Self::of(word).unwrap_or(Self { kind: Kind::Bits, bits: ty.bits() }))
@@ -97,7 +97,7 @@ impl Scalar {
         matches!(self.kind, Kind::Float | Kind::Brain)
     }
 
-    /// Whether it is a float of eight bits, which no arithmetic has.
+    /// Whether this is a float of eight bits, which arithmetic does not support.
     pub fn is_quarter(self) -> bool {
         matches!(self.kind, Kind::E4m3 | Kind::E5m2)
     }
@@ -119,7 +119,7 @@ pub enum Space {
 }
 
 impl Space {
-    /// Of a modifier without its dot.
+    /// Parses a modifier without its dot.
     pub fn of(word: &str) -> Option<Self> {
         Some(match word {
             "global" => Self::Global,
@@ -131,7 +131,7 @@ impl Space {
         })
     }
 
-    /// LLVM's address space. Addresses of local memory and of parameters are generic ones here.
+    /// LLVM's address space. Addresses of local memory and of parameters are generic here.
     pub fn number(self) -> u32 {
         match self {
             Self::Generic | Self::Local | Self::Param => 0,
@@ -156,9 +156,9 @@ pub struct Variable<'a> {
     pub space: Space,
     pub align: Option<u64>,
     pub scalar: Scalar,
-    /// Elements, all dimensions and the vector's multiplied; `None` for an array whose size is left open.
+    /// The number of elements, over all dimensions and the vector; `None` for an array without a size.
     pub count: Option<u64>,
-    /// Sizes of the dimensions but for the first, outermost first.
+    /// Sizes of all dimensions except the first, outermost first.
     pub inner: Vec<u64>,
     pub is_array: bool,
     pub name: &'a str,
@@ -171,7 +171,7 @@ impl Variable<'_> {
         self.scalar.bytes().saturating_mul(self.count.unwrap_or(0))
     }
 
-    /// In bytes; the natural one where none is declared.
+    /// In bytes; the natural alignment if none is declared.
     pub fn alignment(&self) -> u64 {
         self.align.unwrap_or(self.scalar.bytes())
     }
@@ -188,13 +188,13 @@ pub enum Constant<'a> {
     Int(i128),
     F32(u32),
     F64(u64),
-    /// The address of a symbol, in its own space or made generic.
+    /// The address of a symbol, in its own space or converted to generic.
     Address {
         name: &'a str,
         offset: i64,
         generic: bool,
     },
-    /// One byte of such an address, as the mask says: `0xff00(symbol)` is the second.
+    /// One byte of such an address, selected by the mask: `0xff00(symbol)` is the second.
     Masked {
         name: &'a str,
         offset: i64,
@@ -205,13 +205,13 @@ pub enum Constant<'a> {
 
 #[derive(Clone, Debug)]
 pub struct Param<'a> {
-    /// It is passed in a register (`.reg`), the way of old PTX.
+    /// Passed in a register (`.reg`), as in old PTX.
     pub in_register: bool,
     pub align: Option<u64>,
     pub scalar: Scalar,
     /// Bytes of an array or vector.
     pub bytes: Option<u64>,
-    /// It is known to be an address.
+    /// Known to be an address.
     pub pointer: bool,
     pub name: &'a str,
 }
@@ -239,7 +239,7 @@ pub struct Function<'a> {
     pub noreturn: bool,
     pub name: &'a str,
     pub signature: Signature<'a>,
-    /// Such as `maxntid` with its numbers.
+    /// For example `maxntid` with its numbers.
     pub directives: Vec<(&'a str, Vec<u64>)>,
     pub body: Option<Vec<Statement<'a>>>,
     pub line: u32,
@@ -253,7 +253,7 @@ pub enum Statement<'a> {
         name: &'a str,
         line: u32,
     },
-    /// `count` is there for `%r<10>`.
+    /// `count` is set for `%r<10>`.
     Registers {
         scalar: Scalar,
         names: Vec<(&'a str, Option<u64>)>,
@@ -274,20 +274,20 @@ pub enum Statement<'a> {
 
 #[derive(Clone, Debug)]
 pub struct Instruction<'a> {
-    /// Predicate, and whether it is negated.
+    /// The predicate, and whether it is negated.
     pub guard: Option<(&'a str, bool)>,
-    /// With its modifiers, as written.
+    /// The instruction with its modifiers, as written.
     pub text: &'a str,
     pub operands: Vec<Operand<'a>>,
     pub line: u32,
-    /// The number of the directive `.loc` that holds for it.
+    /// The number of the `.loc` directive in force.
     pub location: Option<usize>,
 }
 
 /// A place in the source that PTX was compiled from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SourceLine {
-    /// Its number in the directive `.file`.
+    /// The file's number in the `.file` directive.
     pub file: u32,
     pub line: u32,
     pub column: u32,
@@ -297,9 +297,9 @@ pub struct SourceLine {
 #[derive(Clone, Debug)]
 pub struct Location<'a> {
     pub place: SourceLine,
-    /// Of inlined code: a label in the section `.debug_str`, and an offset, where the function's name is.
+    /// For inlined code: a label in the section `.debug_str` and an offset, which give the function's name.
     pub function: Option<(&'a str, i64)>,
-    /// Of inlined code: the call.
+    /// For inlined code: the call.
     pub inlined_at: Option<SourceLine>,
 }
 
@@ -309,32 +309,32 @@ pub enum Operand<'a> {
     Int(i128),
     F32(u32),
     F64(u64),
-    /// A name and an offset (`buffer+4`), outside of brackets.
+    /// A name and an offset (`buffer+4`), outside brackets.
     Sum(&'a str, i64),
     Not(&'a str),
     Pair(Box<Operand<'a>>, Box<Operand<'a>>),
     Vector(Vec<Operand<'a>>),
-    /// What stands in brackets.
+    /// Operands in brackets.
     Bracket(Vec<Operand<'a>>),
-    /// What stands in parentheses.
+    /// Operands in parentheses.
     List(Vec<Operand<'a>>),
     Sink,
 }
 
 #[derive(Clone, Debug, Default)]
 pub struct Module<'a> {
-    /// Ten times the version: 78 of 7.8.
+    /// Ten times the version: 78 for 7.8.
     pub version: u32,
     /// The first word of `.target`.
     pub target: &'a str,
     pub variables: Vec<Variable<'a>>,
     pub functions: Vec<Function<'a>>,
-    /// Names, what they stand for, and the lines that say so.
+    /// Aliases: the name, its target, and the line.
     pub aliases: Vec<(&'a str, &'a str, u32)>,
-    /// The files of the source by their numbers: folder and name, or the name alone.
+    /// The source files by number: folder and name, or the name alone.
     pub files: HashMap<u32, Vec<&'a str>>,
     pub locations: Vec<Location<'a>>,
-    /// The bytes of the section `.debug_str`, and where in it labels are.
+    /// The bytes of the section `.debug_str`, and its labels.
     pub names: Vec<u8>,
     pub name_labels: HashMap<&'a str, usize>,
 }
