@@ -1,4 +1,4 @@
-//! The applications of `tests/apps`: what is known of each, and how it is compiled.
+//! The applications of `tests/apps`: facts about each, and how to compile it.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -7,11 +7,11 @@ use crate::installation::{Cudart, program, target_folder};
 pub use crate::platform::{Platform, arch, compile_flags, link_flags, plain_clang, recordable_clang, sources, toolkit};
 use crate::platform::{compile_code_object, hip_header};
 
-/// An application and what a recording of it has to contain.
+/// An application and the expected contents of its recording.
 #[derive(Clone, Copy, Debug)]
 pub struct App {
     pub name: &'static str,
-    /// Source files, below `tests/apps`.
+    /// Source files, relative to `tests/apps`.
     pub sources: &'static [&'static str],
     pub kernels: &'static [AppKernel],
 }
@@ -19,14 +19,14 @@ pub struct App {
 /// A kernel of an application.
 #[derive(Clone, Copy, Debug)]
 pub struct AppKernel {
-    /// As it begins, or after a template's return type begins, in the demangled name.
+    /// The beginning of the demangled name, after a template's return type.
     pub name: &'static str,
-    /// Launches for each dynamic hash, in ascending order.
+    /// The number of launches per dynamic hash, ascending.
     pub occurrences: &'static [u64],
     pub comparison: PipelineComparison,
 }
 
-/// How a replay under another pipeline is compared with what was recorded.
+/// How to compare a replay under another pipeline with the recording.
 #[derive(Clone, Copy, Debug)]
 pub enum PipelineComparison {
     /// Every pipeline gives the same bits.
@@ -58,13 +58,13 @@ const fn tolerant(
     AppKernel { name, occurrences, comparison: PipelineComparison::Tolerance { options, reason } }
 }
 
-/// A shared library that an application consists of besides its executable: `libAPP-NAME.so` in the same folder.
+/// A shared library of an application: `libAPP-NAME.so` in the executable's folder.
 struct Library {
     app: &'static str,
     name: &'static str,
-    /// Below `tests/apps`.
+    /// Relative to `tests/apps`.
     source: &'static str,
-    /// Whether the executable is linked against it; else it is loaded by `dlopen`.
+    /// Whether the executable links against it. Otherwise it uses `dlopen`.
     linked: bool,
 }
 
@@ -255,8 +255,8 @@ pub const APPS: &[App] = &[
     App { name: "plugins", sources: &["plugins/main.cu"], kernels: &[bitwise("apply", &[3]), bitwise("apply", &[2])] },
 ];
 
-/// Applications that use a part of the driver's interface each; what a recording of one has to contain is in
-/// `tests/tests/e2e/coverage.rs`.
+/// Applications that each use one part of the driver's interface. `tests/tests/e2e/coverage.rs` defines the expected
+/// contents of their recordings.
 pub const COVERAGE: &[App] = &[
     App { name: "pools", sources: &["pools.cu"], kernels: &[] },
     App { name: "managed", sources: &["managed.cu"], kernels: &[] },
@@ -310,20 +310,20 @@ pub const COVERAGE: &[App] = &[
     App { name: "every_device", sources: &["every_device.cu"], kernels: &[] },
 ];
 
-/// An application whose results no two configurations need agree on, for what finds out why:
+/// An application whose results may differ between any two configurations, for the tests of
 /// `tests/tests/e2e/bisecting.rs`.
 pub const DELICATE: App = App { name: "delicate", sources: &["delicate.cu"], kernels: &[] };
 
 /// Random sequences of driver calls, for [`differential`](crate::differential).
 const SEQUENCES: App = App { name: "sequences", sources: &["sequences/main.cu"], kernels: &[] };
 
-/// HIP programs that load a code object from a file, which is made of their own source.
+/// HIP programs that load a code object from a file. The file is compiled from their own source.
 const WITH_CODE_OBJECT: &[&str] = &["modules"];
 
-/// Applications that are built with lines of the source.
+/// Applications compiled with line information.
 const WITH_LINES: &[&str] = &["faulty"];
 
-/// Every application, for building them all.
+/// Every application, to build all of them.
 pub fn all() -> impl Iterator<Item = &'static App> {
     APPS.iter().chain(COVERAGE).chain([&DELICATE, &SEQUENCES])
 }
@@ -332,8 +332,8 @@ pub fn app(name: &str) -> &'static App {
     all().find(|app| app.name == name).unwrap_or_else(|| panic!("there is no application '{name}' in tests/apps"))
 }
 
-/// The executable of a CUDA application: a prebuilt one, else compiled where it is missing or older than what it is
-/// made from.
+/// The executable of a CUDA application: a prebuilt one, or else one compiled if it is missing or older than its
+/// sources.
 pub fn executable(app: &App, cudart: Cudart) -> PathBuf {
     executable_for(app, Platform::Cuda(cudart))
 }
@@ -349,7 +349,7 @@ pub fn executable_for(app: &App, platform: Platform) -> PathBuf {
     let own = if clang == "clang++-19" { "e2e/apps".to_owned() } else { format!("e2e/apps-{clang}") };
     let folder = target_folder().join(own).join(platform.folder());
     let path = folder.join(app.name);
-    // Tests and programs may want the same application at once, threads and processes alike.
+    // Several tests, threads and processes may want the same application at once.
     let failed = |error: std::io::Error| -> ! { panic!("{}: {error}", folder.display()) };
     std::fs::create_dir_all(&folder).unwrap_or_else(|error| failed(error));
     let turn = std::fs::File::create(path.with_extension("lock")).unwrap_or_else(|error| failed(error));
@@ -372,7 +372,8 @@ pub fn build_for(app: &App, platform: Platform, path: &Path) {
     let relocatable = if app.sources.len() > 1 { platform.relocatable_flags() } else { &[] };
     let mut linked = Vec::new();
     for library in LIBRARIES.iter().filter(|library| library.app == app.name) {
-        // Two libraries with functions of the same names: only hidden ones stay apart when both are loaded.
+        // The libraries define functions with the same names, which must be hidden to stay separate when both are
+        // loaded.
         platform
             .recordable_clang()
             .args(platform.compile_flags())
@@ -385,7 +386,7 @@ pub fn build_for(app: &App, platform: Platform, path: &Path) {
             linked.extend([format!("-l{}-{}", app.name, library.name), "-Wl,-rpath,$ORIGIN".to_owned()]);
         }
     }
-    // The name appears when the program is complete: an interrupted build leaves nothing that looks current.
+    // Rename the complete program, so an interrupted build leaves nothing that looks up to date.
     let unfinished = path.with_extension("partial");
     platform
         .recordable_clang()

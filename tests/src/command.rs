@@ -1,11 +1,11 @@
-//! Running programs with a time limit, and saying everything about them when they fail.
+//! Runs programs with a time limit, and shows full details if they fail.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
-/// Seconds after which a program counts as hanging.
+/// The number of seconds after which a program counts as hanging.
 const LIMIT: &str = "180";
 
 /// A command line to run.
@@ -17,10 +17,10 @@ pub struct Run {
     folder: Option<PathBuf>,
 }
 
-/// What became of it.
+/// The outcome of a program.
 #[derive(Debug)]
 pub struct ProgramOutput {
-    /// As a shell would report it: 128 + signal for a program that a signal ended, 124 for one over the time limit.
+    /// The status as in a shell: 128 + signal if a signal ended the program, 124 if it exceeded the time limit.
     pub status: i32,
     pub stdout: String,
     pub stderr: String,
@@ -42,7 +42,7 @@ impl Run {
         self
     }
 
-    /// Sets a variable for the program itself, not for the programs that watch over it (this matters for `LD_PRELOAD`).
+    /// Sets a variable only for the program, and not for the programs that supervise it. This matters for `LD_PRELOAD`.
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.environment.push((name.into(), value.as_ref().to_owned()));
         self
@@ -59,7 +59,7 @@ impl Run {
         ProgramOutput::new(output.status, &output.stdout, &output.stderr, line)
     }
 
-    /// The outcome of a command; `then` is done when a line of its standard error has this text.
+    /// Runs a command, and calls `then` when a line of its standard error contains this text.
     pub fn outcome_with(self, said: &str, then: impl FnOnce()) -> ProgramOutput {
         let (mut command, line) = self.command();
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
@@ -78,7 +78,7 @@ impl Run {
         ProgramOutput::new(output.status, &output.stdout, &stderr, line)
     }
 
-    /// The command under a time limit, and as a line.
+    /// The command with its time limit, and as one line of text.
     fn command(self) -> (Command, String) {
         let settings = self.environment.iter().map(|(name, value)| {
             let mut setting = name.clone();
@@ -95,13 +95,13 @@ impl Run {
         (command, line)
     }
 
-    /// The outcome of a command that has to succeed.
+    /// Runs a command that must succeed.
     #[track_caller]
     pub fn succeed(self) -> ProgramOutput {
         self.exit_with(0)
     }
 
-    /// The outcome of a command that has to end with this status.
+    /// Runs a command that must end with this status.
     #[track_caller]
     pub fn exit_with(self, status: i32) -> ProgramOutput {
         let outcome = self.outcome();

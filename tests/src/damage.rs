@@ -1,4 +1,4 @@
-//! Recordings that are deliberately wrong.
+//! Deliberately damaged recordings.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use crate::recording::{Recording, TestInstance, copy_of};
 
-/// A copy of a recording of one instance, and that instance in it.
+/// A copy of a recording with one instance, and the instance in it.
 #[track_caller]
 pub fn damaged_copy(recording: &Recording) -> (TempDir, TestInstance) {
     let copy = copy_of(recording.folder());
@@ -17,7 +17,7 @@ pub fn damaged_copy(recording: &Recording) -> (TempDir, TestInstance) {
     (copy, instance)
 }
 
-/// The manifests of an instance: prologue, epilogue.
+/// The manifests of an instance: prologue and epilogue.
 #[track_caller]
 pub fn state_paths(instance: &TestInstance) -> (PathBuf, PathBuf) {
     let record = KernelRecord::load(&instance.database).unwrap_or_else(|error| panic!("{error}"));
@@ -26,7 +26,7 @@ pub fn state_paths(instance: &TestInstance) -> (PathBuf, PathBuf) {
     (folder.join(&files.prologue), folder.join(&files.epilogue))
 }
 
-/// Changes the bytes of a recorded argument, as a well-formed recording; gives those that were there.
+/// Changes the bytes of a recorded argument and keeps the recording well-formed. Returns the old bytes.
 #[track_caller]
 pub fn set_argument(instance: &TestInstance, index: usize, bytes: &[u8]) -> Vec<u8> {
     let (prologue, _) = state_paths(instance);

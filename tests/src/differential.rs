@@ -1,8 +1,8 @@
-//! The differential test of the recorder, on random sequences of driver calls.
+//! The recorder's differential test with random sequences of driver calls.
 //!
-//! The sequences (`tests/apps/sequences`) are run plain and recorded, and every recorded launch is replayed. What the
-//! two runs call and what comes of it has to be equal; a launch is recorded and replays verified, or the recorder says
-//! why it is not.
+//! It runs the sequences (`tests/apps/sequences`) plain and recorded, and replays every recorded launch. Both runs must
+//! make the same calls with the same results. Every launch must be recorded and replay verified, or the recorder must
+//! give a reason for omitting it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,52 +20,55 @@ use crate::command::{ProgramOutput, Run};
 use crate::installation::{TestDevice, library};
 use crate::recording::{TestInstance, record_into, unrecorded};
 
-/// Why a launch is not recorded whose memory another thread of the sequence writes to.
+/// The reason for omitting a launch whose memory another thread of the sequence writes.
 const HOST_WRITES: &str = "memory changed while it was recorded";
 
-/// Why a launch of a sequence may be left unrecorded, as the summary's reasons begin.
+/// The accepted reasons for omitting a launch, as prefixes of those in the summary.
 const REFUSALS: &[&str] = &[
     "inside a stream capture",
     "another stream is being captured",
-    // Of kernels that wait, and of others while those wait.
+    // For kernels that wait, and other kernels that run meanwhile.
     "did not finish within",
     "the device was busy for",
     "work that did not finish within the recorder's limit",
     "several waits had reached the limit",
     HOST_WRITES,
-    // Later launches of a kernel that one of the reasons before holds for: each is checked.
+    // For later launches of a kernel with one of the reasons above. Each launch is checked.
     "given up after that",
 ];
 
-/// Why a launch is not recorded that is written while the application closes all descriptors; behind the file's name.
+/// The reason for omitting a launch if the application closes all descriptors during its recording. It follows the
+/// file's name.
 const CLOSED: &str = "the application has closed its descriptor";
 
-/// Kernels that wait. One is recorded if another thread of the host lets it go on meanwhile, which no replay does.
+/// Kernels that wait. Such a launch is recorded only if another host thread lets the kernel continue, which no replay
+/// does.
 const WAITING: &[&str] = &["await", "converse"];
 
-/// The program's status if a sequence does not end.
+/// The program's status if a sequence hangs.
 const HANGS: i32 = 3;
-/// The program's status if this machine or user cannot have the processes.
+/// The program's status if this machine or user cannot create the processes.
 const NOT_POSSIBLE: i32 = 77;
-/// Seeds of processes that are killed: `VICTIMS` of `tests/apps/sequences/processes.cuh`.
+/// Seeds of processes to kill: `VICTIMS` in `tests/apps/sequences/processes.cuh`.
 const VICTIMS: u64 = 1 << 40;
-/// Sequences of a process: `PART` of the same file.
+/// Sequences per process: `PART` in the same file.
 const PART: u64 = 8;
-/// Seconds that a kernel may hold the application. Some kernels wait for the application, and no other takes so long.
+/// The number of seconds that a kernel may delay the application. Some kernels wait for the application; no other takes
+/// that long.
 const KERNEL_LIMIT: &str = "1";
 
-/// Steps that no vendor's driver is made for: it may keep its locks, or lose its descriptors.
+/// Steps that vendors' drivers do not support: a driver may keep its locks, or lose its descriptors.
 const NOT_ON_GPUS: &str = "cancel,jump out,close descriptors";
 
-/// The processes that sequences run in.
+/// The processes that run the sequences.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Processes {
-    /// One after another, where a program replaces itself.
+    /// One process at a time. A program may replace itself.
     #[default]
     One,
-    /// Two at a time in PID namespaces of their own, in which all have the same id. Some are killed.
+    /// Two at a time in separate PID namespaces, all with the same process id. Some are killed.
     SameIds,
-    /// Two at a time of different users.
+    /// Two at a time, of different users.
     Users,
 }
 
@@ -84,40 +87,40 @@ impl Processes {
 const RECORDING: &str = "recording";
 const SUMMARY: &str = "summary";
 
-/// Consecutive sequences, run by one program.
+/// Consecutive sequences in one program.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    /// Seed of the first one.
+    /// Seed of the first sequence.
     pub from: u64,
     pub count: u64,
-    /// Devices that the sequences use, 1 or 2.
+    /// The number of devices to use, 1 or 2.
     pub devices: u32,
     /// `MNEME_GRAPHS=expand`.
     pub expands_graphs: bool,
     pub processes: Processes,
-    /// Numbers of steps that are left out.
+    /// Numbers of steps to omit.
     pub skipped: Vec<u64>,
-    /// Names of steps that are left out, separated by commas.
+    /// Names of steps to omit, separated by commas.
     pub without: String,
-    /// Instances that are replayed, spread evenly over those that were recorded; all where there are not so many.
+    /// The number of instances to replay, spread evenly over the recorded ones. All if there are fewer.
     pub replays: usize,
-    /// Where a recording of which a launch does not replay is kept, in a folder named by its first seed.
+    /// Where to keep recordings with a failed replay. The folder's name is the first seed.
     pub kept: Option<PathBuf>,
 }
 
-/// What became of sequences without a failure.
+/// The result of sequences without a failure.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     pub sequences: u64,
-    /// Launches outside of captures, which the driver accepted.
+    /// Launches outside of captures that the driver accepted.
     pub launches: u64,
-    /// Instances that were recorded.
+    /// Recorded instances.
     pub recorded: u64,
-    /// Those of them that were replayed, and verified.
+    /// Replayed and verified instances.
     pub verified: u64,
-    /// Launches that were refused, by reason.
+    /// Refused launches, by reason.
     pub refused: BTreeMap<String, u64>,
-    /// Sequences that did not run: this machine or user cannot have the processes.
+    /// Sequences that did not run because this machine or user cannot create the processes.
     pub not_possible: u64,
 }
 
@@ -134,10 +137,10 @@ impl Report {
     }
 }
 
-/// What is wrong with a batch.
+/// A failed batch.
 #[derive(Clone, Debug)]
 pub struct SequenceFailure {
-    /// Of the sequence at fault, where one is.
+    /// The seed of the sequence at fault, if it is known.
     pub seed: Option<u64>,
     pub what: String,
 }
@@ -159,7 +162,7 @@ impl Batch {
         line
     }
 
-    /// The sequence of this seed alone.
+    /// Only the sequence with this seed.
     #[must_use]
     pub fn only(&self, seed: u64) -> Self {
         Self { from: seed, count: 1, kept: None, ..self.clone() }
@@ -171,8 +174,8 @@ impl Batch {
         arguments.extend(["--processes".into(), self.processes.name().into()]);
         let mut without = vec![self.without.as_str()];
         if TestDevice::under_test() == TestDevice::Cuda {
-            // With driver 580 a program that destroys a pool before its memory is freed may crash later, as its heap
-            // happens to lie, without any of Mneme in the process.
+            // With driver 580, a program that destroys a pool before freeing its memory may crash later, depending on
+            // its heap. This also happens without Mneme.
             arguments.extend(["--destroy-pools-in-use".into(), "0".into()]);
             without.push(NOT_ON_GPUS);
         }
@@ -184,14 +187,14 @@ impl Batch {
     }
 
     fn set_up(&self, run: Run) -> Run {
-        // Vendors' drivers may crash when they are asked of what is gone.
+        // Vendors' drivers may crash on stale handles.
         let run = run.env("MNEME_CPU_DEVICES", self.devices.to_string()).env("MNEME_CPU_STALE_HANDLES", "abort");
-        // Code that the driver loads at a first launch has it wait for what runs already.
+        // If the driver loads code at the first launch, that launch waits for running kernels.
         let run = run.env("CUDA_MODULE_LOADING", "EAGER").env("MNEME_KERNEL_LIMIT", KERNEL_LIMIT);
         if self.expands_graphs { run.env("MNEME_GRAPHS", "expand") } else { run }
     }
 
-    /// Runs the batch plain and recorded, and replays what was recorded with so many replays at a time.
+    /// Runs the batch plain and recorded, and replays the recorded instances with `workers` replays at a time.
     pub fn run(&self, workers: usize) -> Result<Report, SequenceFailure> {
         let folder = self
             .folder()
@@ -200,7 +203,7 @@ impl Batch {
         let arguments = self.application();
         let run_plain = || self.set_up(unrecorded(app).args(&arguments)).outcome();
         let mut plain = run_plain();
-        // A driver may hang now and then without any of Mneme in the process.
+        // A driver may hang occasionally, also without Mneme.
         if plain.status == HANGS {
             eprintln!("the plain run is repeated: {}", plain.stderr.trim_end());
             plain = run_plain();
@@ -221,7 +224,7 @@ impl Batch {
         let mut instances = instances(&recording)?;
         let jumps = recorded.stdout.lines().filter(|line| line.trim_end() == "    (jumped)").count();
         let refused = account(&summary, jumps as u64)?;
-        // Nothing recorded is a failure of a recording, and so are stores of host threads amid a launch.
+        // The recorder fails if it records no launch, or if a host thread writes during a launch.
         let may_fail = instances.is_empty() || refused.keys().any(|reason| reason.starts_with(HOST_WRITES));
         if recorded.status != 0 && !(may_fail && recorded.status == exit::NOT_RECORDED) {
             let errors = recorded
@@ -243,7 +246,7 @@ impl Batch {
         let due = launches_of(&plain.stdout, |seed| self.is_due(seed));
         let count = instances.len();
         let compared = instances.iter().filter(|recorded| self.is_due(recorded.seed)).count();
-        // With expanded graphs there are instances of more launches.
+        // Expanded graphs add instances of further launches.
         if compared as u64 + refused.values().sum::<u64>() < due {
             let what = format!("of {due} launches {compared} are recorded, and {refused:?} are refused");
             return Err(SequenceFailure { seed: None, what });
@@ -277,7 +280,7 @@ impl Batch {
     }
 
     /// The program under `mneme record`. Processes in other PID namespaces cannot reach the memory in which `mneme`
-    /// collects their summaries, so these have the library alone, which writes to the file.
+    /// collects summaries, so they use only the library, which writes to the file.
     fn recorder(&self, app: &App, arguments: &[String], recording: &Path) -> Run {
         if self.processes == Processes::SameIds {
             let run = unrecorded(app).args(arguments).env("LD_PRELOAD", library("libmneme_rec.so"));
@@ -287,14 +290,14 @@ impl Batch {
         record_into(recording, app, &arguments)
     }
 
-    /// Whether all launches of a sequence have to be accounted for. The second user may be unable to write what the
-    /// first one has made, and to tell `mneme` why.
+    /// Whether all launches of a sequence must be accounted for. The second user may be unable to write to the first
+    /// one's files, and to report the reason to `mneme`.
     fn is_due(&self, seed: u64) -> bool {
         let is_first_user = || (seed.wrapping_sub(self.from) / PART).is_multiple_of(2);
         seed < VICTIMS && (self.processes != Processes::Users || is_first_user())
     }
 
-    /// For the recording and the summary. Where there are several users, all may write there.
+    /// A folder for the recording and the summary. All users may write to it if there are several.
     fn folder(&self) -> std::io::Result<tempfile::TempDir> {
         let folder = tempfile::tempdir()?;
         if self.processes == Processes::Users {
@@ -309,7 +312,7 @@ impl Batch {
         Ok(folder)
     }
 
-    /// The same sequence without the steps that its failure does not need. Costs a run for each step.
+    /// The same sequence reduced to the steps that the failure needs. Costs one run per step.
     #[must_use]
     pub fn shrunk(&self, workers: usize) -> Self {
         let mut smallest = Self { kept: None, ..self.clone() };
@@ -331,7 +334,7 @@ fn joined(numbers: &[u64]) -> String {
     numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(",")
 }
 
-/// Launches of those sequences.
+/// The number of launches in these sequences.
 fn launches_of(transcript: &str, of: impl Fn(u64) -> bool) -> u64 {
     let mut seed = 0;
     let mut launches = 0;
@@ -349,7 +352,7 @@ fn last_seed(transcript: &str) -> Option<u64> {
     transcript.lines().rev().find_map(|line| line.strip_prefix("sequence ")?.parse().ok())
 }
 
-/// Whether both runs called the same and got the same.
+/// Compares the calls and results of both runs.
 fn compare(plain: &str, recorded: &ProgramOutput) -> Result<(), SequenceFailure> {
     if plain == recorded.stdout {
         return Ok(());
@@ -398,7 +401,7 @@ fn instances(folder: &Path) -> Result<Vec<Recorded>, SequenceFailure> {
     for path in paths {
         let record = KernelRecord::load(&path).map_err(bad)?;
         for (id, instance) in &record.instances {
-            // The launch's number, whose upper part is the seed.
+            // The first argument is the launch's number. Its upper part is the seed.
             let seed = instance.args.first().map_or(0, |number| number >> 16);
             all.push(Recorded { instance: TestInstance::new(&path, id), kernel: record.kernel_name.clone(), seed });
         }
@@ -406,8 +409,8 @@ fn instances(folder: &Path) -> Result<Vec<Recorded>, SequenceFailure> {
     Ok(all)
 }
 
-/// Launches that were not recorded, by reason; every launch has to be accounted for, and every reason to be a known
-/// one. Of the calls that the program jumped out of, some were launches, which came to nothing.
+/// Unrecorded launches by reason. Every launch must be accounted for, and every reason must be known. Some calls that
+/// the program jumped out of were launches without effect.
 fn account(summary: &Path, mut jumps: u64) -> Result<BTreeMap<String, u64>, SequenceFailure> {
     let wrong = |what: String| SequenceFailure { seed: None, what };
     let text = std::fs::read_to_string(summary)
@@ -432,16 +435,16 @@ fn account(summary: &Path, mut jumps: u64) -> Result<BTreeMap<String, u64>, Sequ
     Ok(refused)
 }
 
-/// Replays after one that failed, each alone: whether it fails at all times tells faults from disturbances.
+/// Separate replays after a failed one: a fault fails every time, a disturbance does not.
 const REPETITIONS: usize = 4;
 
-/// Replays every instance, so many at a time.
+/// Replays every instance, `workers` at a time.
 fn replay(instances: &[Recorded], workers: usize) -> Result<(), SequenceFailure> {
     let next = AtomicUsize::new(0);
     let failure = Mutex::new(None);
     let replay = |recorded: &Recorded| {
         let options = ["--isolation", "none", "--iterations", "1", "--warmup", "0"];
-        // Two users write to one folder in some batches, which is trusted on purpose.
+        // In some batches two users write to one folder, so the test trusts it explicitly.
         let folder = recorded.instance.database.parent().expect("a file has a folder");
         recorded.instance.replay("default<O1>").args(options).env("MNEME_TRUST", folder).outcome()
     };
@@ -473,7 +476,7 @@ fn replay(instances: &[Recorded], workers: usize) -> Result<(), SequenceFailure>
     Err(SequenceFailure { seed: Some(recorded.seed), what })
 }
 
-/// Replays at a time: on one GPU they share it.
+/// The number of simultaneous replays. On one GPU they share it.
 pub fn workers() -> usize {
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
     if TestDevice::under_test() == TestDevice::Cuda { processors.min(8) } else { processors }

@@ -1,15 +1,15 @@
-//! A generator of kernels that fail under a pipeline for a known cause; equal seeds give equal ones.
+//! A generator of kernels that fail under a pipeline for a known cause. Equal seeds give equal kernels.
 
 use crate::planting::Random;
 
-/// Who is to blame.
+/// The part at fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blame {
-    /// The planted pass.
+    /// The planted IR pass.
     Pass,
     /// The planted pass of code generation.
     BackEnd,
-    /// The kernel, whose behaviour is undefined.
+    /// The kernel, because of undefined behaviour.
     Kernel,
 }
 
@@ -19,7 +19,7 @@ pub struct Failure {
     pub name: String,
     pub pipeline: String,
     pub blame: Blame,
-    /// It fails in some runs only.
+    /// Whether it fails only in some runs.
     pub is_rare: bool,
 }
 
@@ -30,7 +30,7 @@ pub struct FailingProgram {
     pub failures: Vec<Failure>,
 }
 
-/// Bodies in which every fault strikes: what is stored last is a sum of integers.
+/// Bodies that every fault damages: their last store is a sum of integers.
 const SUMS: [&str; 3] = [
     "$TYPE value = in[i];\n    for (int k = 0; k < $LENGTH; ++k)\n        value = value * 3 + in[(i + k) % n];\n    \
      out[i] = value + $NUMBER;",
@@ -39,7 +39,7 @@ const SUMS: [&str; 3] = [
     "$TYPE sum = 0;\n    for (int k = threadIdx.x; k < n; k += $LENGTH)\n        sum ^= in[k];\n    out[i] = sum + in[i];",
 ];
 
-/// Right whichever way it goes, and in some runs wrong without its last store.
+/// Right on either path, and sometimes wrong without the last store.
 const COINS: [&str; 2] = [
     "$TYPE value = in[i] * 2;\n    out[i] = value;\n    if ((clock64() >> 7 & 15) < $RATE) {\n        __threadfence();\n        \
      out[i] = 0;\n        __threadfence();\n        out[i] = value;\n        __threadfence();\n    }",
@@ -48,7 +48,8 @@ const COINS: [&str; 2] = [
      out[i] = value;\n        __threadfence();\n    }",
 ];
 
-/// Functions before the kernel, and its body, whose behaviour is undefined. `in` ascends from a number near the largest.
+/// Functions before the kernel, and a kernel body with undefined behaviour. `in` ascends from a number near the largest
+/// one.
 const UNDEFINED: [(&str, &str); 6] = [
     ("", "int more = (in[i] / 2 + i) * ($LENGTH * 3);\n    out[i] = more / 3;"),
     ("", "int more = 7 * $LENGTH * (in[i] - i);\n    for (int k = 0; k < 3; ++k)\n        out[i] = more / 7;"),
@@ -72,7 +73,7 @@ const UNDEFINED: [(&str, &str); 6] = [
 const USUAL: &str = "sroa,early-cse<memssa>,simplifycfg,instcombine,loop-mssa(licm),gvn,dse,reassociate,sccp,adce,\
                      jump-threading,correlated-propagation,loop-simplify,lcssa,tailcallelim,memcpyopt,bdce,div-rem-pairs,sink";
 
-/// A pipeline with a pass somewhere in it.
+/// A pipeline that contains a pass at a random position.
 fn around(random: &mut Random, planted: &str) -> String {
     if random.below(2) == 0 {
         let [first, last] = [0; 2].map(|_| random.one_of(&["default<O1>", "default<O2>", "default<O3>"]));
@@ -80,13 +81,13 @@ fn around(random: &mut Random, planted: &str) -> String {
     }
     let usual: Vec<&str> = USUAL.split(',').collect();
     let mut passes: Vec<&str> = usual.iter().copied().cycle().take(usual.len() * 3).collect();
-    // Values are in registers by then.
+    // By then, values are in registers.
     passes.insert(1 + random.below(passes.len() as u64) as usize, planted);
     format!("function({})", passes.join(","))
 }
 
-/// Kernels number `numbers` of a seed, in one program. Compiled without optimisation it does what programmers expect of
-/// undefined behaviour.
+/// Kernels with these numbers for a seed, in one program. Without optimisation, its undefined behaviour
+/// does what programmers expect.
 pub fn program(seed: u64, numbers: impl IntoIterator<Item = usize>) -> FailingProgram {
     let mut text = "// Made by tests/src/failing.rs.\n#include \"check.cuh\"\n\n".to_owned();
     let (mut launches, mut failures) = (String::new(), Vec::new());
@@ -107,7 +108,7 @@ pub fn program(seed: u64, numbers: impl IntoIterator<Item = usize>) -> FailingPr
             }
             4 | 5 => {
                 ty = "int";
-                // Each kind in turn.
+                // Uses each kind in turn.
                 let (before, body) = UNDEFINED[(number / 8 * 2 + number % 8 - 4) % UNDEFINED.len()];
                 (before, body, random.one_of(&["default<O2>", "default<O3>"]).to_owned(), Blame::Kernel, false)
             }

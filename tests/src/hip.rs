@@ -1,6 +1,5 @@
-//! The applications that are built as HIP programs.
-//!
-//! They are those of CUDA that have nothing of CUDA's own, and some of HIP's own.
+//! The applications built as HIP programs: CUDA applications without features specific to CUDA, and some HIP
+//! applications.
 
 use std::path::{Path, PathBuf};
 
@@ -10,11 +9,11 @@ use crate::apps::{App, Platform, all, bitwise, executable_for};
 use crate::installation::TestDevice;
 use crate::platform::{hip_clang, hip_llvm};
 
-/// The CUDA applications that are HIP programs, too: `tests/apps/hip/cuda_runtime.h` has CUDA's names.
+/// The CUDA applications that are also HIP programs: `tests/apps/hip/cuda_runtime.h` defines CUDA's names.
 ///
-/// The others need CUDA's driver, its thread block clusters, lanes of a warp that wait for one another, an assertion
-/// that the program survives, or functions that HIP 5.2 has not; `libraries` has kernels of one name in two libraries,
-/// whose handles clang makes visible for HIP, whatever is asked; and some ([`PRIVATE`]) cannot be recorded.
+/// The others need CUDA's driver, thread block clusters, lanes of a warp that wait for one another, an assertion that
+/// the program survives, or functions missing from HIP 5.2. `libraries` has kernels with the same name in two
+/// libraries; clang always makes their handles visible for HIP. Some ([`PRIVATE`]) cannot be recorded.
 pub const SHARED: &[&str] = &[
     "vecadd",
     "variables",
@@ -48,11 +47,11 @@ pub const SHARED: &[&str] = &[
     "plugins",
 ];
 
-/// CUDA applications that run as HIP programs and are not recorded: HIP does not tell where variables are that are
-/// private to a file or a function.
+/// CUDA applications that run as HIP programs but are not recorded: HIP does not report the addresses of variables that
+/// are private to a file or a function.
 pub const PRIVATE: &[&str] = &["units", "statics"];
 
-/// Programs of what HIP has and CUDA has not, or has otherwise.
+/// Programs that use features which CUDA lacks, or which differ from CUDA's.
 pub const OWN: &[App] = &[
     App { name: "waves", sources: &["hip/waves.hip"], kernels: &[bitwise("waves", &[1])] },
     App { name: "reconverge", sources: &["hip/reconverge.hip"], kernels: &[bitwise("reconverge", &[1])] },
@@ -65,7 +64,7 @@ pub const OWN: &[App] = &[
     App { name: "cooperating", sources: &["hip/cooperating.hip"], kernels: &[bitwise("cooperating", &[1])] },
 ];
 
-/// Its kernels are those of graphs, which are recorded on request.
+/// Its kernels are in graphs, which the recorder records on request.
 pub const GRAPHS: App = App {
     name: "graphs",
     sources: &["hip/graphs.hip"],
@@ -81,8 +80,8 @@ pub fn app(name: &str) -> &'static App {
     apps().find(|app| app.name == name).unwrap_or_else(|| panic!("there is no HIP program '{name}' in tests/apps"))
 }
 
-/// Whether HIP programs can be compiled here. Says on standard output that the calling test is skipped otherwise; where
-/// `MNEME_TEST_HIP` is set, they have to.
+/// Whether HIP programs can be compiled here. Otherwise prints that the calling test is skipped, and panics if
+/// `MNEME_TEST_HIP` is set.
 pub fn have_hip(test: &str) -> bool {
     if std::env::var_os("MNEME_TEST_APPS").is_some() {
         mneme_fixtures::skip(format_args!("{test} needs a compiler, and MNEME_TEST_APPS says that there is none"));
@@ -99,7 +98,7 @@ pub fn have_hip(test: &str) -> bool {
     found
 }
 
-/// Whether HIP programs can be compiled and run here: on the CPU device. Says so where they cannot.
+/// Whether HIP programs can be compiled and run here, on the CPU device. Otherwise prints the reason.
 pub fn can_run(test: &str) -> bool {
     let on_cpu = TestDevice::under_test() == TestDevice::Cpu;
     if !on_cpu {

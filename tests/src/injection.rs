@@ -1,10 +1,10 @@
-//! Injection of faults at chosen system calls.
+//! Injects faults at chosen system calls.
 //!
-//! A program runs under ptrace, its calls on the files of one folder are counted, and one of them fails or is never
-//! made.
+//! It runs a program under ptrace, counts its calls on the files of one folder, and makes one of them fail or prevents
+//! it.
 //!
-//! A seccomp filter stops the program at calls on files, and nowhere else, so that it runs nearly as fast as by itself.
-//! A call belongs to the folder by the path or the descriptor that it is given.
+//! A seccomp filter stops the program only at calls on files, so it runs at nearly full speed. The path or descriptor
+//! of a call decides whether it belongs to the folder.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -17,40 +17,40 @@ use std::time::Duration;
 
 use libc::{c_int, c_long, c_ulong, c_void, pid_t};
 
-/// After this a program counts as hanging.
+/// The time after which a program counts as hanging.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// What happens at a call.
+/// A fault at a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InjectedFault {
-    /// It fails with this error (`errno`), where such a call can.
+    /// The call fails with this error (`errno`), if such a call can.
     Error(c_int),
-    /// So do all after it: a disk that is full stays full.
+    /// This call and all later ones fail: a full disk stays full.
     ErrorsFrom(c_int),
-    /// The process gets this signal; `SIGKILL` before the call is made.
+    /// The process gets this signal. `SIGKILL` arrives before the call.
     Signal(c_int),
 }
 
-/// What became of a program.
+/// The outcome of a program.
 #[derive(Debug)]
 pub struct Traced {
-    /// As a shell would report it; `None` after the time limit.
+    /// The status as in a shell. `None` after the time limit.
     pub status: Option<i32>,
     pub stdout: String,
     pub stderr: String,
     /// Calls on files of the folder.
     pub calls: usize,
-    /// The call that the fault happened at; `None` where there are fewer, or where such a call cannot fail so.
+    /// The call with the fault. `None` if there are fewer calls, or if such a call cannot fail this way.
     pub at: Option<String>,
 }
 
-/// What a system call does to files, as far as faults are concerned.
+/// The effect of a system call on files.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Effect {
-    /// Changes what is on disk, or makes room.
+    /// Changes or allocates disk space.
     Writes,
     Reads,
-    /// Frees room; to end a process here is all that can be done.
+    /// Frees disk space. The only fault here is to end the process.
     Removes,
 }
 
@@ -104,9 +104,9 @@ const CALLS: &[Call] = &[
 ];
 
 impl Call {
-    /// Whether it fails so on Linux' file systems, with these arguments.
+    /// Whether the call can fail with this error on Linux' file systems, given these arguments.
     fn can_fail_with(&self, error: c_int, registers: &libc::user_regs_struct) -> bool {
-        // A file that it may have to make.
+        // The call may create the file.
         let creates = self.name == "openat" && registers.rdx & libc::O_CREAT as u64 != 0;
         let never_waits = self.name == "flock" && registers.rsi & libc::LOCK_NB as u64 != 0;
         match (self.effect, error) {
@@ -114,7 +114,7 @@ impl Call {
             (Effect::Removes, _) => false,
             (_, libc::EIO | libc::ENOMEM) => true,
             (effect, libc::ENOSPC) => creates || effect == Effect::Writes,
-            // Where a call can wait: for a slow disk, for another's lock.
+            // For calls that can wait for a slow disk or for another process's lock.
             (_, libc::EINTR) => matches!(
                 self.name,
                 "openat" | "read" | "pread" | "write" | "pwrite" | "pwritev" | "flock" | "ftruncate"
@@ -124,15 +124,15 @@ impl Call {
     }
 }
 
-/// Runs a program, whose calls on files in `folder` (and its folders) are counted from 0; `fault` happens at the call
-/// of that number. An error where such a call cannot fail so does not happen.
+/// Runs a program and counts its calls on files in `folder` and its subfolders from 0. Injects `fault` at the call with
+/// that number. Skips an error that such a call cannot return.
 pub fn trace(mut command: Command, folder: &Path, fault: Option<(usize, InjectedFault)>) -> Traced {
     let output = tempfile::tempdir().expect("a temporary folder");
     let [stdout, stderr] = ["stdout", "stderr"].map(|name| output.path().join(name));
     let create = |path: &Path| Stdio::from(File::create(path).expect("a file for the output"));
     command.stdin(Stdio::null()).stdout(create(&stdout)).stderr(create(&stderr)).process_group(0);
     let filter = filter();
-    // SAFETY: only system calls, on memory that was allocated before the fork.
+    // SAFETY: the closure only makes system calls, on memory allocated before the fork.
     unsafe { command.pre_exec(move || be_traced(&filter)) };
     let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let root = child.id() as pid_t;
@@ -140,7 +140,7 @@ pub fn trace(mut command: Command, folder: &Path, fault: Option<(usize, Injected
     let watchdog = std::thread::spawn(move || {
         let hangs = watched.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout);
         if hangs {
-            // SAFETY: a signal to the group of our own child, which is still there: nobody has waited for it.
+            // SAFETY: this signals our own child's group. The child has not been waited for, so it still exists.
             unsafe { libc::kill(-root, libc::SIGKILL) };
         }
         hangs
@@ -148,7 +148,7 @@ pub fn trace(mut command: Command, folder: &Path, fault: Option<(usize, Injected
     let folder = folder.canonicalize().unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut tracer = Tracer { root, folder, fault, calls: 0, at: None, known: HashSet::from([root]), status: 0 };
     tracer.follow();
-    // There is nothing left to wait for, which the library does not know.
+    // The child was already waited for, but the library does not know that.
     let _ = child.wait();
     let _ = done.send(());
     let hangs = watchdog.join().expect("the watchdog does not panic");
@@ -162,10 +162,10 @@ pub fn trace(mut command: Command, folder: &Path, fault: Option<(usize, Injected
     }
 }
 
-/// Stops at the calls of [`CALLS`], and lets all others pass.
+/// Stops at the calls of [`CALLS`], and allows all others.
 fn filter() -> Vec<libc::sock_filter> {
     let step = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
-    // The number of the call is the first word of what a filter sees.
+    // The first word of the filter's input is the number of the call.
     let mut program = vec![step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0)];
     for (index, call) in CALLS.iter().enumerate() {
         let to_the_last = (CALLS.len() - index) as u8;
@@ -176,7 +176,7 @@ fn filter() -> Vec<libc::sock_filter> {
     program
 }
 
-/// In the child, before it becomes its program.
+/// Runs in the child before `exec`.
 fn be_traced(filter: &[libc::sock_filter]) -> io::Result<()> {
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
     // SAFETY: the kernel copies the filter, which is alive.
@@ -195,19 +195,19 @@ struct Tracer {
     fault: Option<(usize, InjectedFault)>,
     calls: usize,
     at: Option<String>,
-    /// Threads that have stopped for the first time.
+    /// Threads that have stopped before.
     known: HashSet<pid_t>,
     status: i32,
 }
 
 impl Tracer {
-    /// Until the program and all that it started have ended.
+    /// Follows the program and its descendants until all have ended.
     fn follow(&mut self) {
         let mut first = true;
         loop {
             let mut status = 0;
-            // Of this thread: other tests have children as well.
-            // SAFETY: a place for the status.
+            // Waits only for this thread's children, because other tests have children too.
+            // SAFETY: `status` is a valid place.
             let thread = unsafe { libc::waitpid(-1, &mut status, libc::__WALL | libc::__WNOTHREAD) };
             if thread < 0 {
                 return;
@@ -236,12 +236,12 @@ impl Tracer {
             } else if event != 0 || (signal == libc::SIGSTOP && self.known.insert(thread)) {
                 deliver = 0;
             }
-            // One that was killed meanwhile is an error without consequence.
+            // An error is harmless: the thread may have been killed meanwhile.
             ptrace(libc::PTRACE_CONT, thread, c_long::from(deliver));
         }
     }
 
-    /// A thread is about to make one of the calls; gives the signal that it goes on with.
+    /// Handles a thread that is about to make one of the calls. Returns the signal to continue with.
     fn call(&mut self, thread: pid_t) -> c_int {
         let Some(mut registers) = registers(thread) else { return 0 };
         let Some(call) = CALLS.iter().find(|call| call.number == registers.orig_rax as c_long) else { return 0 };
@@ -269,13 +269,13 @@ impl Tracer {
             }
             InjectedFault::Signal(libc::SIGKILL) => {
                 self.at = Some(what);
-                // SAFETY: a traced process, hence one that is there.
+                // SAFETY: the process is traced, so it exists.
                 unsafe { libc::kill(process_of(thread), libc::SIGKILL) };
                 0
             }
             InjectedFault::Signal(signal) => {
                 self.at = Some(what);
-                // SAFETY: as above. To the process, so that it chooses the thread.
+                // SAFETY: as above. The signal goes to the process, and the kernel chooses the thread.
                 unsafe { libc::kill(process_of(thread), signal) };
                 0
             }
@@ -283,8 +283,8 @@ impl Tracer {
     }
 }
 
-/// Asks the kernel about a thread that has stopped; false where it is there no more. What `data` is depends on the
-/// request: a number, or the address of registers.
+/// Sends a request about a stopped thread to the kernel. False if the thread no longer exists. `data` is a number or
+/// the address of registers, depending on the request.
 fn ptrace(request: libc::c_uint, thread: pid_t, data: c_long) -> bool {
     let none: c_long = 0;
     // SAFETY: the requests of this module have a number or the address of live registers as their last argument.
@@ -292,7 +292,7 @@ fn ptrace(request: libc::c_uint, thread: pid_t, data: c_long) -> bool {
 }
 
 fn registers(thread: pid_t) -> Option<libc::user_regs_struct> {
-    // SAFETY: plain numbers, for which zero is a value.
+    // SAFETY: all fields are plain numbers, so zeros are valid.
     let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
     ptrace(libc::PTRACE_GETREGS, thread, &raw mut registers as c_long).then_some(registers)
 }
@@ -303,7 +303,7 @@ fn process_of(thread: pid_t) -> pid_t {
     group.and_then(|group| group.trim().parse().ok()).unwrap_or(thread)
 }
 
-/// The file that a call is about.
+/// The file that a call names.
 fn named(thread: pid_t, call: &Call, registers: &libc::user_regs_struct) -> Option<PathBuf> {
     let link = |descriptor: u64| std::fs::read_link(format!("/proc/{thread}/fd/{}", descriptor as i32)).ok();
     let start = |descriptor: u64| match descriptor as i32 {
@@ -318,16 +318,16 @@ fn named(thread: pid_t, call: &Call, registers: &libc::user_regs_struct) -> Opti
     }
 }
 
-/// A string in the memory of a thread.
+/// Reads a string from the memory of a thread.
 fn text(thread: pid_t, address: u64) -> Option<String> {
     let mut bytes = Vec::new();
-    // Not over the end of a page, behind which there may be nothing.
+    // Do not cross the end of a page, because the next one may be unmapped.
     while !bytes.contains(&0) && bytes.len() < libc::PATH_MAX as usize {
         let at = address + bytes.len() as u64;
         let mut part = vec![0u8; 4096 - (at % 4096) as usize];
         let local = libc::iovec { iov_base: part.as_mut_ptr().cast(), iov_len: part.len() };
         let remote = libc::iovec { iov_base: at as *mut c_void, iov_len: part.len() };
-        // SAFETY: the buffer is ours, and as long as is said; the other memory is another process's.
+        // SAFETY: the local buffer is ours and has the given length. The other memory belongs to another process.
         let read = unsafe { libc::process_vm_readv(thread, &raw const local, 1, &raw const remote, 1, 0) };
         bytes.extend_from_slice(part.get(..usize::try_from(read).ok().filter(|read| *read > 0)?)?);
     }

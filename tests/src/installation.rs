@@ -1,8 +1,8 @@
-//! The places of the programs under test, and the device that they are tested on.
+//! The paths of the programs under test, and the device to test them on.
 
 use std::path::{Path, PathBuf};
 
-/// What the suite records and replays on.
+/// The device that the suite records and replays on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TestDevice {
     Cpu,
@@ -19,7 +19,7 @@ impl TestDevice {
         }
     }
 
-    /// As in `--device NAME` and `MNEME_DEVICE=NAME`.
+    /// The name for `--device NAME` and `MNEME_DEVICE=NAME`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",
@@ -53,8 +53,8 @@ impl Cudart {
     }
 }
 
-/// The checkout that has the sources of the test programs: `MNEME_TEST_CHECKOUT`, else the one that this suite was
-/// compiled in, which need not exist where the suite runs.
+/// The checkout with the sources of the test programs: `MNEME_TEST_CHECKOUT`, or else the one in which this suite was
+/// compiled. It may be missing on the machine that runs the suite.
 pub fn checkout() -> PathBuf {
     if let Some(folder) = std::env::var_os("MNEME_TEST_CHECKOUT") {
         return folder.into();
@@ -67,7 +67,7 @@ pub fn target_folder() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| checkout().join("target"), PathBuf::from)
 }
 
-/// A program under test: in `MNEME_HOME`, else in the release folder.
+/// A program under test, from `MNEME_HOME` or else from the release folder.
 pub fn program(name: &str) -> PathBuf {
     part("bin", name)
 }
@@ -90,7 +90,7 @@ fn part(kind: &str, name: &str) -> PathBuf {
     path
 }
 
-/// Whether applications can be compiled here. Says on standard output that the calling test is skipped otherwise.
+/// Whether applications can be compiled here. Otherwise prints that the calling test is skipped.
 pub fn have_compiler(test: &str) -> bool {
     let prebuilt = std::env::var_os("MNEME_TEST_APPS").is_some();
     if prebuilt {

@@ -1,10 +1,9 @@
 //! The library of the end-to-end tests.
 //!
-//! It finds the programs under test, builds the applications of `tests/apps`, records them and replays what was
-//! recorded.
+//! It finds the programs under test, builds the applications of `tests/apps`, records them and replays the recordings.
 //!
-//! The suite runs in two places: in a checkout, where it compiles the applications itself and takes the programs from
-//! cargo's release folder, and on a machine that has a GPU but no compiler, where everything arrives compiled:
+//! You can run the suite in a checkout, where it compiles the applications and takes the programs from cargo's release
+//! folder. You can also run it on a machine with a GPU but without a compiler, where everything is precompiled:
 //!
 //! | variable | meaning |
 //! | --- | --- |
@@ -24,7 +23,7 @@ pub mod damage;
 pub mod differential;
 pub mod failing;
 pub mod hip;
-// It reads the registers of x86-64, and qemu-user offers no ptrace.
+// This reads x86-64 registers, and qemu-user does not support ptrace.
 #[cfg(target_arch = "x86_64")]
 pub mod injection;
 pub mod installation;

@@ -1,7 +1,8 @@
-//! A generator of kernels with one planted fault each: equal seeds give equal kernels.
+//! A generator of kernels with one planted fault each. Equal seeds give equal kernels.
 //!
-//! Launched with [`SOUND_GRID`] blocks a kernel is right; with [`FAULTY_GRID`] blocks it has the fault. So a program can
-//! be recorded on a GPU, which a fault would end, and every kernel is also a test that a right one is not accused.
+//! A kernel is right with [`SOUND_GRID`] blocks, and has the fault with [`FAULTY_GRID`] blocks. So the program can be
+//! recorded on a GPU, where a fault would end it, and every kernel also tests that checks report no fault in right
+//! code.
 
 use mneme_model::observation::Fault;
 
@@ -12,7 +13,7 @@ pub const FAULTY_GRID: u32 = 3;
 /// Threads of a block.
 const THREADS: u64 = 64;
 
-/// Numbers that look irregular.
+/// Pseudo-random numbers.
 #[derive(Debug)]
 pub struct Random(pub u64);
 
@@ -26,7 +27,7 @@ impl Random {
         value ^ (value >> 31)
     }
 
-    /// A number from 0 up to, but without, `end`.
+    /// A number from 0 to `end` - 1.
     pub fn below(&mut self, end: u64) -> u64 {
         self.draw() % end
     }
@@ -65,7 +66,7 @@ pub const KINDS: [Kind; 10] = [
 ];
 
 impl Kind {
-    /// What a check has to report.
+    /// The fault that a check must report.
     pub fn fault(self) -> Fault {
         match self {
             Self::GlobalWrite | Self::GlobalRead | Self::StaticShared | Self::DynamicShared | Self::Local => {
@@ -84,7 +85,7 @@ pub struct Planted {
     pub kind: Kind,
     /// The kernel's name.
     pub name: String,
-    /// The lines of the program at which the fault may be reported: both accesses of a race.
+    /// The lines of the program at which the fault may be reported. A race has both accesses.
     pub lines: Vec<u32>,
 }
 
@@ -99,13 +100,13 @@ pub struct Program {
 const TYPES: [(&str, u64); 7] =
     [("unsigned char", 1), ("short", 2), ("int", 4), ("float", 4), ("long long", 8), ("double", 8), ("unsigned", 4)];
 
-/// What a kernel's template is filled with.
+/// The values for a kernel's template.
 struct Choice {
     ty: &'static str,
     bytes: u64,
-    /// Elements of each buffer, behind which at least 56 bytes belong to no other.
+    /// Elements of each buffer. At least 56 unused bytes follow it.
     count: u64,
-    /// The last thread, or the only one, of those at fault.
+    /// The last thread at fault.
     thread: u64,
     /// Elements of a local array.
     length: u64,
@@ -122,12 +123,12 @@ impl Choice {
         Self { ty, bytes, count, thread: random.below(THREADS), length: 3 + random.below(10), random: random.draw() }
     }
 
-    /// A number below `end`, another one for each `which`.
+    /// A number below `end` that depends on `which`.
     fn number(&self, which: u32, end: u64) -> u64 {
         self.random.rotate_right(8 * which) % end
     }
 
-    /// Elements behind a buffer's end that belong to no other.
+    /// Elements after a buffer's end that belong to no buffer.
     fn beyond(&self) -> u64 {
         let free = 256 - self.count * self.bytes % 256;
         self.number(0, (free / self.bytes).max(1))
@@ -334,7 +335,7 @@ fn variants(kind: Kind) -> &'static [(&'static str, &'static str)] {
     }
 }
 
-/// Programs for those who compile them: kernels number `numbers` of a seed.
+/// The program with these kernels for a seed.
 pub fn program(seed: u64, numbers: impl IntoIterator<Item = usize>) -> Program {
     let mut text = "// Made by tests/src/planting.rs.\n#include \"check.cuh\"\n\n".to_owned();
     let mut launches = String::new();

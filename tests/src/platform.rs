@@ -1,11 +1,11 @@
-//! Compilers and flags of test programs, for NVIDIA's GPUs and for AMD's.
+//! Compilers and flags of test programs for NVIDIA's and AMD's GPUs.
 
 use std::path::{Path, PathBuf};
 
 use crate::command::{Run, run};
 use crate::installation::{Cudart, checkout, have_compiler, program};
 
-/// Where the sources are.
+/// The folder of the sources.
 pub fn sources() -> PathBuf {
     checkout().join("tests/apps")
 }
@@ -33,8 +33,8 @@ pub fn compile_flags() -> Vec<String> {
     ]
 }
 
-/// The switches that link the CUDA runtime, and those of `MNEME_TEST_LDFLAGS`. A compiled application that is moved
-/// finds the shared one beside itself.
+/// The switches that link the CUDA runtime, and those of `MNEME_TEST_LDFLAGS`. A compiled application finds the shared
+/// runtime in its own folder, so you can move both.
 pub fn link_flags(cudart: Cudart) -> Vec<String> {
     let library_folder = toolkit().join("lib64");
     let mut flags = vec![format!("-L{}", library_folder.display())];
@@ -47,12 +47,12 @@ pub fn link_flags(cudart: Cudart) -> Vec<String> {
     flags
 }
 
-/// The clang that applications are compiled by: `MNEME_TEST_CLANG`, else clang 19.
+/// The clang that compiles the applications: `MNEME_TEST_CLANG`, or else clang 19.
 pub fn clang() -> String {
     std::env::var("MNEME_TEST_CLANG").unwrap_or_else(|_| "clang++-19".into())
 }
 
-/// The version of its LLVM, as its name has it.
+/// The version of its LLVM, from its name.
 pub fn llvm() -> u32 {
     version_of(&clang())
 }
@@ -67,8 +67,8 @@ pub fn recordable_clang() -> Run {
     recordable_by(&clang())
 }
 
-/// The clang that HIP programs are compiled by: `MNEME_TEST_HIP_CLANG`, else clang 19, the newest that takes the HIP of
-/// Debian 12.
+/// The clang that compiles HIP programs: `MNEME_TEST_HIP_CLANG`, or else clang 19, the newest one that supports the HIP
+/// of Debian 12.
 pub fn hip_clang() -> String {
     std::env::var("MNEME_TEST_HIP_CLANG").unwrap_or_else(|_| "clang++-19".into())
 }
@@ -83,7 +83,7 @@ pub fn recordable_by(clang: &str) -> Run {
     with_toolkit(run(program("mneme-cc")).arg(clang))
 }
 
-/// clang without us.
+/// clang without `mneme-cc`.
 pub fn plain_clang() -> Run {
     with_toolkit(run(clang()))
 }
@@ -93,8 +93,8 @@ fn with_toolkit(run: Run) -> Run {
     run.env("PATH", format!("{path}:{}", toolkit().join("bin").display()))
 }
 
-/// nvcc and its toolkit, as `scripts/setup` has them; `None` where they are not, as on machines without network, or
-/// `MNEME_TEST_NVCC` is `none`, as where the C library is too new for CUDA's headers.
+/// nvcc and its toolkit, as installed by `scripts/setup`. `None` if they are missing, as on machines without network.
+/// Also `None` if `MNEME_TEST_NVCC` is `none`, for systems whose C library is too new for CUDA's headers.
 pub fn nvcc(test: &str) -> Option<PathBuf> {
     let nvcc = checkout().join(".deps/nvcc/bin/nvcc");
     let is_wanted = std::env::var("MNEME_TEST_NVCC").as_deref() != Ok("none");
@@ -105,7 +105,7 @@ pub fn nvcc(test: &str) -> Option<PathBuf> {
     is_there.then_some(nvcc)
 }
 
-/// What an application is compiled as.
+/// The platform that an application is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Platform {
     Cuda(Cudart),
@@ -114,7 +114,7 @@ pub enum Platform {
 }
 
 impl Platform {
-    /// The folder of what is compiled so.
+    /// The folder for its applications.
     pub fn folder(self) -> &'static str {
         match self {
             Self::Cuda(cudart) => cudart.name(),
@@ -122,7 +122,7 @@ impl Platform {
         }
     }
 
-    /// `mneme-cc` with the clang that its programs are compiled by.
+    /// `mneme-cc` with the clang for its programs.
     pub fn recordable_clang(self) -> Run {
         match self {
             Self::Cuda(_) => recordable_clang(),
@@ -130,7 +130,7 @@ impl Platform {
         }
     }
 
-    /// That clang without us.
+    /// The same clang without `mneme-cc`.
     pub fn plain_clang(self) -> Run {
         match self {
             Self::Cuda(_) => plain_clang(),
@@ -145,7 +145,7 @@ impl Platform {
         }
     }
 
-    /// For an application of several units: relocatable device code.
+    /// Flags for an application of several units: relocatable device code.
     pub fn relocatable_flags(self) -> &'static [&'static str] {
         match self {
             Self::Cuda(_) => &["-fgpu-rdc", "--offload-new-driver"],
@@ -156,18 +156,18 @@ impl Platform {
     pub fn link_flags(self) -> Vec<String> {
         match self {
             Self::Cuda(cudart) => link_flags(cudart),
-            // clang links HIP's runtime by itself.
+            // clang links HIP's runtime automatically.
             Self::Hip => Vec::new(),
         }
     }
 }
 
-/// AMD's processor that applications are compiled for.
+/// The AMD processor that applications are compiled for.
 pub fn hip_arch() -> String {
     std::env::var("MNEME_TEST_HIP_ARCH").unwrap_or_else(|_| "gfx90a".into())
 }
 
-/// The header that has CUDA's names for HIP's functions.
+/// The header that defines CUDA's names for HIP's functions.
 pub fn hip_header() -> PathBuf {
     sources().join("hip/cuda_runtime.h")
 }
@@ -180,14 +180,14 @@ fn hip_compile_flags() -> Vec<String> {
         format!("--offload-arch={}", hip_arch()),
         "-O3".into(),
         "-std=c++17".into(),
-        // Destructors do not ask whether freeing succeeds.
+        // Destructors ignore whether freeing succeeds.
         "-Wno-unused-result".into(),
         "-include".into(),
         hip_header().to_string_lossy().into_owned(),
     ]
 }
 
-/// The code object that a program loads, beside it and named for it.
+/// Compiles the code object that a program loads. It has the program's name and folder.
 pub fn compile_code_object(own_sources: &[&str], path: &Path) {
     Platform::Hip
         .recordable_clang()

@@ -1,4 +1,4 @@
-//! Recording applications, and replaying what was recorded.
+//! Records applications, and replays the recordings.
 
 use std::path::{Path, PathBuf};
 
@@ -9,12 +9,11 @@ use crate::apps::{App, executable};
 use crate::command::{ProgramOutput, Run, run};
 use crate::installation::{Cudart, TestDevice, library, program};
 
-/// The pipelines that every recorded kernel is replayed under.
+/// The pipelines for the replays of every recorded kernel.
 pub const PIPELINES: [&str; 6] =
     ["default<O0>", "default<O1>", "default<O2>", "default<O3>", "default<Os>", "default<Oz>"];
 
-/// The application as it runs without the recorder: on the GPU, or with the CPU device in place of the vendor's
-/// libraries.
+/// The application without the recorder: on the GPU, or with the CPU device instead of the vendor's libraries.
 pub fn unrecorded(app: &App) -> Run {
     let run = run(executable(app, Cudart::under_test()));
     match TestDevice::under_test() {
@@ -35,19 +34,19 @@ pub fn record_executable_into(folder: &Path, executable: &Path, arguments: &[&st
         .arg(executable)
         .args(arguments)
         .env("MNEME_DEVICE", TestDevice::under_test().name())
-        // On a machine that has much else to do a kernel may take longer than the usual limit.
+        // On a busy machine, a kernel may exceed the usual limit.
         .env("MNEME_KERNEL_LIMIT", "120")
 }
 
-/// A recording in a folder that goes with it.
+/// A recording in a temporary folder.
 pub struct Recording {
     folder: TempDir,
-    /// What the recorded run printed and how it ended.
+    /// The output and status of the recorded run.
     pub outcome: ProgramOutput,
 }
 
 impl Recording {
-    /// Records an application; the run has to succeed.
+    /// Records an application. The run must succeed.
     #[track_caller]
     pub fn of(app: &App, arguments: &[&str]) -> Self {
         Self::of_executable(&executable(app, Cudart::under_test()), arguments)
@@ -59,7 +58,7 @@ impl Recording {
         Self::by(|folder| record_executable_into(folder, executable, arguments))
     }
 
-    /// Records by a command that is given the folder; the run has to succeed.
+    /// Records with a command that gets the folder. The run must succeed.
     #[track_caller]
     pub fn by(command: impl FnOnce(&Path) -> Run) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -77,7 +76,7 @@ impl Recording {
         load_kernels(self.folder())
     }
 
-    /// The one kernel whose demangled name begins so.
+    /// The only kernel whose demangled name begins this way.
     #[track_caller]
     pub fn kernel(&self, name: &str) -> (PathBuf, KernelRecord) {
         let mut found = self.kernels();
@@ -98,21 +97,20 @@ impl Recording {
     }
 }
 
-/// Pipelines that an instance of a kernel is replayed under: all for its first one, the extremes for others, of which
-/// the code is the same.
+/// Pipelines for the replays of an instance: all for a kernel's first instance, and only the extremes for others,
+/// because their code is the same.
 pub fn pipelines_of(index: usize) -> Vec<&'static str> {
     if index == 0 { PIPELINES.to_vec() } else { vec!["default<O0>", "default<O3>"] }
 }
 
-/// Requires that a recording has what is known of its application, and that each kernel replays verified under every
-/// pipeline.
+/// Checks that a recording has the expected contents, and that each kernel replays verified under every pipeline.
 #[track_caller]
 pub fn replay_everything(app: &App, recording: &Recording) {
     let name = app.name;
     let mut recorded = recording.kernels();
     assert_eq!(recorded.len(), app.kernels.len(), "kernels recorded of {name}");
     for kernel in app.kernels {
-        // Of several kernels of one name each is another library's.
+        // If several kernels have the same name, each comes from another library.
         let found = recorded
             .iter()
             .position(|(_, record)| is_named(record, kernel.name) && launches(record) == kernel.occurrences);
@@ -132,7 +130,7 @@ pub fn replay_everything(app: &App, recording: &Recording) {
     }
 }
 
-/// Requires that a check finds no fault in what was recorded.
+/// Checks that `--check` finds no fault in the recording.
 #[track_caller]
 pub fn check_everything(recording: &Recording) {
     for (database, record) in recording.kernels() {
@@ -143,7 +141,7 @@ pub fn check_everything(recording: &Recording) {
     }
 }
 
-/// Launches for each dynamic hash, in ascending order.
+/// The number of launches per dynamic hash, ascending.
 fn launches(record: &KernelRecord) -> Vec<u64> {
     let mut occurrences: Vec<_> = record.instances.values().map(|instance| instance.occurrences).collect();
     occurrences.sort_unstable();
@@ -160,7 +158,7 @@ pub fn load_kernels(folder: &Path) -> Vec<(PathBuf, KernelRecord)> {
         .collect()
 }
 
-/// Whether a kernel's demangled name begins so, after the return type that demanglers print for templates.
+/// Whether a kernel's demangled name begins this way, ignoring the return type that demanglers print for templates.
 pub fn is_named(kernel: &KernelRecord, name: &str) -> bool {
     let demangled = kernel.demangled_name.trim_start_matches("void ");
     demangled.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('('))
@@ -190,7 +188,7 @@ impl TestInstance {
             .args(["--device", TestDevice::under_test().name(), passes])
     }
 
-    /// Replays and requires a verified result; gives the JSON.
+    /// Replays, requires a verified result, and returns the JSON.
     #[track_caller]
     pub fn verify(&self, passes: &str, options: &[&str]) -> serde_json::Value {
         let outcome = self.replay(passes).args(options).succeed();
@@ -202,8 +200,8 @@ impl TestInstance {
         json
     }
 
-    /// Replays under each of these pipelines in one sweep, with the options that `completed` adds, and requires that
-    /// each was verified.
+    /// Replays under all these pipelines in one sweep, with the options that `completed` adds, and requires that each
+    /// is verified.
     #[track_caller]
     pub fn verify_under(&self, pipelines: Vec<&str>, completed: impl FnOnce(Run) -> Run) {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -228,7 +226,7 @@ impl TestInstance {
         assert!(left.is_empty(), "no result under {left:?}: {outcome}");
     }
 
-    /// Replays and requires that memory was found to differ; gives the JSON.
+    /// Replays, requires a difference in memory, and returns the JSON.
     #[track_caller]
     pub fn refute(&self, passes: &str, options: &[&str]) -> serde_json::Value {
         let outcome = self.replay(passes).args(options).exit_with(mneme_system::exit::NOT_VERIFIED);
@@ -241,7 +239,7 @@ impl TestInstance {
     }
 }
 
-/// A copy of a folder, for damage.
+/// A copy of a folder that a test may damage.
 pub fn copy_of(folder: &Path) -> TempDir {
     let copy = tempfile::tempdir().expect("a temporary folder");
     run("cp").args(["-r".as_ref(), folder.join(".").as_os_str(), copy.path().as_os_str()]).succeed();

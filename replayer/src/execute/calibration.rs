@@ -107,7 +107,8 @@ impl<'a, 'm> Calibration<'a, 'm> {
 
     /// The bytes of the regions that the kernel only writes.
     ///
-    /// # Errors If the kernel or the device fails.
+    /// # Errors
+    /// If the kernel or the device fails.
     pub fn find(mut self) -> Result<PoisonMap, DeviceError> {
         self.find_varying()?;
         let written = self.written()?;

@@ -26,7 +26,8 @@ const INDEX: &str = "index.json";
 
 /// Prepares the folder: removes the files of an earlier replay, and writes an empty index.
 ///
-/// # Errors If the folder cannot be created or written.
+/// # Errors
+/// If the folder cannot be created or written.
 pub fn prepare(folder: &Path) -> std::io::Result<()> {
     private::create_folder(folder)?;
     private::write(&folder.join(INDEX), "[]\n")?;

@@ -26,7 +26,8 @@ const COARSEST: f64 = 0.2;
 /// Joules that one repetition of `with` uses beyond one of `without`. `None` if `counter` (millijoules) returns nothing
 /// or changes too seldom, or if the difference is smaller than the noise.
 ///
-/// # Errors Errors of the repetitions.
+/// # Errors
+/// Errors of the repetitions.
 pub fn of_difference<E>(
     counter: impl Fn() -> Option<u64> + Sync,
     with: impl Fn() -> Result<(), E>,

@@ -168,7 +168,8 @@ enum Verdict {
 impl FreshRuns<'_, '_> {
     /// Runs on the inputs of these seeds, until one shows that the code is wrong or the context is lost.
     ///
-    /// # Errors If the device fails.
+    /// # Errors
+    /// If the device fails.
     pub fn judge(mut self, seeds: &[u64]) -> Result<(), DeviceError> {
         self.basis.follow(self.memory, &self.code.comparisons, self.oracle_code);
         let mut pace = Pace::default();

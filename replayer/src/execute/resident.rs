@@ -185,7 +185,8 @@ impl<'a> ResidentMemory<'a> {
     ///
     /// It restores what the comparison found changed, and after a failure it compares all memory with the prologue.
     ///
-    /// # Errors If the device fails, or memory cannot be restored. The context is then unusable.
+    /// # Errors
+    /// If the device fails, or memory cannot be restored. The context is then unusable.
     pub fn settle(
         &mut self,
         comparisons: &[RegionComparison],

@@ -61,7 +61,8 @@ impl Series<'_> {
     /// Runs once with these contents of pieces, and returns the memory that differs from the recording. Then restores
     /// memory.
     ///
-    /// # Errors If the kernel or the device fails. `done` says whether the context is lost.
+    /// # Errors
+    /// If the kernel or the device fails. `done` says whether the context is lost.
     pub fn once(
         &self,
         memory: &mut ResidentMemory<'_>,
@@ -129,7 +130,8 @@ impl Series<'_> {
 
     /// Adds unmeasured runs, up to [`PASSES`] in total. Notes in `done` if one fails to pass.
     ///
-    /// # Errors If the kernel or the device fails.
+    /// # Errors
+    /// If the kernel or the device fails.
     pub fn repeat(
         &self,
         memory: &mut ResidentMemory<'_>,

@@ -1,15 +1,15 @@
-//! The program `build-apps`, which compiles every application of `tests/apps` into a folder.
+//! The program `build-apps`, which compiles all applications of `tests/apps` into a folder.
 //!
-//! It is for machines that have a GPU and no compiler. `build-apps FOLDER` makes `FOLDER/shared/NAME` and
-//! `FOLDER/static/NAME`, and `FOLDER/bench/NAME` of what `benches/record` and `benches/apply` run. `build-apps FOLDER
-//! NAME...` makes only those of these names.
+//! Use it for machines with a GPU but without a compiler. `build-apps FOLDER` writes `FOLDER/shared/NAME` and
+//! `FOLDER/static/NAME`, and `FOLDER/bench/NAME` for the programs of `benches/record` and `benches/apply`. `build-apps
+//! FOLDER NAME...` builds only these applications.
 
 use std::path::PathBuf;
 
 use mneme_e2e::apps::{App, all, build};
 use mneme_e2e::installation::Cudart;
 
-/// What the recorder is measured with, statically linked.
+/// Programs that measure the recorder, statically linked.
 const BENCHES: [App; 8] = [
     App { name: "launch_cost", sources: &["../bench/launch_cost.cu"], kernels: &[] },
     App { name: "launches", sources: &["../bench/launches.cu"], kernels: &[] },

@@ -1,7 +1,7 @@
 //! The program of the recorder's differential test, for any number of sequences.
 //!
-//! Batches of random sequences of driver calls are each run plain, recorded and replayed. Progress goes to standard
-//! error, the result as JSON to standard output; the status is 1 where a sequence failed.
+//! It runs batches of random sequences of driver calls plain, recorded and replayed. It writes progress to standard
+//! error and the result as JSON to standard output. The status is 1 if a sequence failed.
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -25,9 +25,9 @@ struct Options {
     seconds: Option<u64>,
     devices: u32,
     batch: u64,
-    /// Of every batch; otherwise they alternate.
+    /// Applies to every batch. Without it, batches alternate.
     expands_graphs: Option<bool>,
-    /// Of every batch; otherwise they take turns.
+    /// Applies to every batch. Without it, batches take turns.
     processes: Option<Processes>,
     skipped: Vec<u64>,
     without: String,
@@ -42,7 +42,8 @@ fn options() -> Option<Options> {
         count: None,
         seconds: None,
         devices: 1,
-        // A process of the plain run ends within the time limit of a command also where contexts take a second each.
+        // A process of the plain run must finish within the time limit of a command, even if creating a context takes a
+        // second.
         batch: if TestDevice::under_test() == TestDevice::Cuda { 25 } else { 200 },
         expands_graphs: None,
         processes: None,
@@ -79,7 +80,7 @@ fn options() -> Option<Options> {
     Some(options)
 }
 
-/// Failures after which the rest is not run.
+/// The number of failures after which the program stops.
 const MOST_FAILURES: usize = 20;
 
 fn main() {
@@ -130,7 +131,7 @@ fn progress(total: &Report, failures: usize, start: Instant) {
     let mut stderr = std::io::stderr();
     let end = if stderr.is_terminal() { "\r" } else { "\n" };
     let seconds = start.elapsed().as_secs();
-    // Nobody may be there to read it.
+    // Standard error may be closed.
     let _ = write!(
         stderr,
         "{} sequences, {} launches replayed verified, {failures} failures, {seconds} s{end}",
@@ -138,10 +139,10 @@ fn progress(total: &Report, failures: usize, start: Instant) {
     );
 }
 
-/// Runs of what failed, after it has been made small.
+/// Runs of the reduced failure.
 const REPETITIONS: usize = 4;
 
-/// Says how a failure is repeated, with as few sequences and steps as it takes.
+/// Describes how to repeat a failure with the fewest sequences and steps.
 fn describe(batch: &Batch, failure: &mneme_e2e::differential::SequenceFailure, shrinks: bool) -> serde_json::Value {
     let alone = failure.seed.map(|seed| batch.only(seed));
     let alone = alone
@@ -153,7 +154,7 @@ fn describe(batch: &Batch, failure: &mneme_e2e::differential::SequenceFailure, s
         None => Batch { kept: None, ..batch.clone() },
     };
     let repeat = format!("scripts/differential {}", smallest.arguments());
-    // Whether it fails at all times tells a fault from a disturbance.
+    // A fault fails every time, a disturbance does not.
     let again: Vec<String> = (0..REPETITIONS).filter_map(|_| smallest.run(workers()).err()).map(|it| it.what).collect();
     let first = &failure.what;
     eprintln!("\n{repeat}\n{first}\n{} of {REPETITIONS} more runs of that fail", again.len());

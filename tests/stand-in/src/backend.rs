@@ -1,7 +1,8 @@
-//! The CPU device, which does the work.
+//! The CPU device, which executes the calls.
 //!
-//! It is loaded from a copy in memory and its functions are found in its symbol table: a recorder in this process looks
-//! for the CPU device by the names of loaded files, and has a `dlsym` of its own, which would give out its hooks.
+//! The stand-in loads it from a copy in memory and finds its functions in the symbol table. Otherwise a recorder in
+//! this process would interfere: it looks for the CPU device by the names of loaded files, and its own `dlsym` returns
+//! its hooks.
 
 use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_void};
@@ -15,16 +16,16 @@ use mneme_system::install;
 
 use crate::mistake::{Mistake, wrong};
 
-/// The CPU device's file, where it does not lie beside this library.
+/// The CPU device's file, if it is not in this library's folder.
 const VARIABLE: &str = "MNEME_STAND_IN_BACKEND";
 
 /// Addresses of the CPU device's functions.
 type Functions = HashMap<String, usize>;
 
-/// A function of the CPU device.
+/// Returns a function of the CPU device.
 ///
 /// # Safety
-/// `F` is the type of a pointer to it.
+/// `F` must be the function's pointer type.
 pub unsafe fn function<F: Copy>(name: &str) -> Result<F, Mistake> {
     static FUNCTIONS: OnceLock<io::Result<Functions>> = OnceLock::new();
     let functions = match FUNCTIONS.get_or_init(load) {
@@ -32,7 +33,7 @@ pub unsafe fn function<F: Copy>(name: &str) -> Result<F, Mistake> {
         Err(error) => return wrong(error.to_string()),
     };
     match functions.get(name) {
-        // SAFETY: as the caller promises; the library is never unloaded.
+        // SAFETY: the caller guarantees the type. The library is never unloaded.
         Some(address) => Ok(unsafe { std::mem::transmute_copy::<usize, F>(address) }),
         None => wrong(format!("the CPU device has no {name} to do this with")),
     }
@@ -46,7 +47,7 @@ fn load() -> io::Result<Functions> {
     let failed =
         |error: &dyn std::fmt::Display| io::Error::other(format!("{} cannot be loaded: {error}", file.display()));
     let bytes = std::fs::read(&file).map_err(|error| failed(&error))?;
-    // SAFETY: a NUL-terminated name; the descriptor is nobody else's.
+    // SAFETY: the name is NUL-terminated, and only this code has the descriptor.
     let copy = unsafe {
         let descriptor = libc::memfd_create(c"mneme-stand-in".as_ptr(), libc::MFD_CLOEXEC);
         if descriptor < 0 {
@@ -58,18 +59,18 @@ fn load() -> io::Result<Functions> {
     std::io::Write::write_all(&mut copy, &bytes).map_err(|error| failed(&error))?;
     let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&copy));
     let path = CString::new(path).map_err(|error| failed(&error))?;
-    // SAFETY: the library's constructors are made to run when a process loads it.
+    // SAFETY: the library's constructors may run at any time.
     let handle = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if handle.is_null() {
-        // SAFETY: the sentence about the call before, on this thread.
+        // SAFETY: returns the message about the previous call on this thread.
         let why = unsafe { libc::dlerror() };
-        // SAFETY: a terminated string, or null.
+        // SAFETY: the message is null or a terminated string.
         let why = if why.is_null() { c"" } else { unsafe { CStr::from_ptr(why) } };
         return Err(failed(&why.to_string_lossy()));
     }
     let mut map: *mut c_void = std::ptr::null_mut();
-    // SAFETY: the handle is open; the answer is the address of the linker's record, whose first word is where the
-    // library lies.
+    // SAFETY: the handle is open. `dlinfo` returns the address of the linker's record, whose first word is the
+    // library's base address.
     let base = unsafe {
         if libc::dlinfo(handle, libc::RTLD_DI_LINKMAP, (&raw mut map).cast()) != 0 || map.is_null() {
             return Err(failed(&"the linker does not say where it lies"));

@@ -8,10 +8,10 @@ use mneme_abi::hip::types::*;
 use crate::mistake::{Mistake, report, wrong};
 use crate::profiler;
 
-/// Set: what was never freed is a mistake when the process ends.
+/// If set, memory that is never freed counts as a mistake at the end of the process.
 const LEAKS: &str = "MNEME_STAND_IN_LEAKS";
 
-/// Where memory comes from, and so what frees it.
+/// The function that allocated memory, which decides how to free it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemorySource {
     Malloc,
@@ -47,7 +47,7 @@ pub struct MemoryBlock {
 #[derive(Clone, Copy, Debug)]
 pub struct Physical {
     pub size: u64,
-    /// Handles to it that are not released.
+    /// Handles to it that are still live.
     pub handles: u32,
 }
 
@@ -55,7 +55,7 @@ pub struct Physical {
 #[derive(Clone, Copy, Debug)]
 pub struct Mapping {
     pub size: u64,
-    /// What `hipMemSetAccess` has allowed; `None` before.
+    /// The access that `hipMemSetAccess` has allowed. `None` before.
     pub access: Option<u32>,
 }
 
@@ -69,7 +69,7 @@ pub struct Event {
     pub recorded: bool,
 }
 
-/// What is done with memory.
+/// How a call uses memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     Read,
@@ -79,20 +79,20 @@ pub enum Use {
 #[derive(Default)]
 pub struct Books {
     pub blocks: BTreeMap<u64, MemoryBlock>,
-    /// Start and size of what was freed and not allocated again.
+    /// Start and size of memory that was freed and not reallocated.
     pub freed: BTreeMap<u64, u64>,
     pub reserved: BTreeMap<u64, u64>,
     pub physical: BTreeMap<u64, Physical>,
     pub mappings: BTreeMap<u64, Mapping>,
     pub streams: HashSet<usize>,
     pub events: HashMap<usize, Event>,
-    /// Whether the program has made it.
+    /// Whether the program created it.
     pub pools: HashMap<usize, bool>,
-    /// Names of the kernels in the code object, where it tells them.
+    /// Names of the kernels in the code object, if it contains them.
     pub modules: HashMap<usize, Option<Vec<String>>>,
     /// Module and name of each function.
     pub functions: HashMap<usize, (usize, String)>,
-    /// Handles that were given and taken back.
+    /// Handles that were released.
     pub gone: HashSet<usize>,
 }
 
@@ -108,7 +108,7 @@ fn holding<T: Copy>(map: &BTreeMap<u64, T>, address: u64, size: impl Fn(&T) -> u
     (address < start + size(entry)).then_some((*start, *entry))
 }
 
-/// An entry that has bytes in common with a range.
+/// An entry that overlaps a range.
 pub fn overlapping<T: Copy>(map: &BTreeMap<u64, T>, start: u64, size: u64, of: impl Fn(&T) -> u64) -> Option<(u64, T)> {
     let (at, entry) = map.range(..start.saturating_add(size)).next_back()?;
     (at + of(entry) > start).then_some((*at, *entry))
@@ -122,7 +122,7 @@ impl Books {
         self.blocks.insert(address, MemoryBlock { size, source });
     }
 
-    /// Takes an allocation off the books; `function` is what frees it.
+    /// Removes an allocation. `function` frees it.
     pub fn release(&mut self, address: u64, allowed: &[MemorySource]) -> Result<MemoryBlock, Mistake> {
         let Some(block) = self.blocks.get(&address).copied() else {
             return match holding(&self.blocks, address, |block| block.size) {
@@ -142,7 +142,7 @@ impl Books {
         Ok(block)
     }
 
-    /// Whether device code or a copy may use a range of the device's memory.
+    /// Checks whether device code or a copy may use a range of the device's memory.
     pub fn check_use(&self, address: u64, size: u64, usage: Use) -> Result<(), Mistake> {
         if size == 0 {
             return Ok(());
@@ -180,7 +180,7 @@ impl Books {
         wrong(format!("{range} is no memory of the device"))
     }
 
-    /// Whether an address is in memory that this library knows.
+    /// Whether an address is in known memory.
     pub fn knows(&self, address: u64) -> bool {
         holding(&self.blocks, address, |block| block.size)
             .is_some_and(|(_, block)| block.source != MemorySource::Registered)
@@ -188,7 +188,7 @@ impl Books {
             || holding(&self.reserved, address, |size| *size).is_some()
     }
 
-    /// Whether a live handle is meant.
+    /// Checks that a handle is live.
     pub fn check_handle(&self, live: bool, handle: usize, what: &str) -> Result<(), Mistake> {
         if live {
             Ok(())
@@ -201,7 +201,7 @@ impl Books {
         }
     }
 
-    /// Streams may be named by the driver's numbers for the default ones.
+    /// Checks a stream. The driver's numbers for the default streams are valid too.
     pub fn check_stream(&self, stream: CUstream) -> Result<(), Mistake> {
         let handle = stream as usize;
         self.check_handle(handle <= STREAM_PER_THREAD || self.streams.contains(&handle), handle, "stream")
@@ -219,7 +219,7 @@ impl Books {
         self.check_handle(self.modules.contains_key(&handle), handle, "module")
     }
 
-    /// The function's name.
+    /// Returns the function's name.
     pub fn check_function(&self, function: CUfunction) -> Result<&str, Mistake> {
         let handle = function as usize;
         match self.functions.get(&handle) {
@@ -232,7 +232,7 @@ impl Books {
         }
     }
 
-    /// What is left, in words; `None` where nothing is.
+    /// Describes the remaining objects. `None` if there are none.
     fn left(&self) -> Option<String> {
         let count = |number: usize, what: &str| (number > 0).then(|| format!("{number} {what}"));
         let own = |block: &&MemoryBlock| !matches!(block.source, MemorySource::Module(_));
@@ -254,7 +254,7 @@ impl Books {
     }
 }
 
-/// Looks for what is left when the process ends, where that is asked for.
+/// On request, checks for remaining objects at the end of the process.
 pub fn watch_the_end() {
     extern "C" fn at_end() {
         let left = books().left();
@@ -267,7 +267,7 @@ pub fn watch_the_end() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         if std::env::var_os(LEAKS).is_some() {
-            // SAFETY: the function lives as long as the process: this library is never unloaded, as handlers keep it.
+            // SAFETY: the handlers keep this library loaded until the process ends, so the function stays valid.
             unsafe { libc::atexit(at_end) };
         }
     });

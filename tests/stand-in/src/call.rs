@@ -1,4 +1,4 @@
-//! Dispatch of a call: check, then the CPU device.
+//! Dispatches a call: checks it, then calls the CPU device.
 
 use std::cell::Cell;
 
@@ -23,19 +23,19 @@ pub fn serve(function: &'static str, call: impl FnOnce() -> CallResult) -> Statu
     status
 }
 
-/// A function that is not served: it fails, and says so once.
+/// A function that the stand-in does not support. It fails, and reports that once.
 pub fn missing(function: &'static str) -> Status {
     eprintln!("stand-in for libamdhip64: {function} is not served");
     LAST_ERROR.set(Status::NOT_SUPPORTED);
     Status::NOT_SUPPORTED
 }
 
-/// This thread's last error: before version 7, the status of its last call, failed or not.
+/// This thread's last error. Before version 7, it is the status of the last call, even after success.
 pub fn last_error() -> Status {
     LAST_ERROR.get()
 }
 
-/// The same, and forgets it.
+/// The same, and clears it.
 pub fn take_last_error() -> Status {
     LAST_ERROR.replace(Status::SUCCESS)
 }

@@ -18,14 +18,14 @@ const ELF_MAGIC: &[u8] = b"\x7fELF";
 const EM_AMDGPU: u16 = 224;
 const ELFOSABI_AMDGPU_HSA: u8 = 64;
 const SHARED_OBJECT: u16 = 3;
-/// What a kernel's descriptor has behind the kernel's name.
+/// The suffix of a kernel's name in the name of its descriptor.
 const DESCRIPTOR: &str = ".kd";
 
-/// What an image is.
+/// The kinds of images.
 enum Image<'a> {
     /// A code object.
     Object(&'a [u8]),
-    /// One of a bundle.
+    /// A code object from a bundle.
     Bundled(Vec<u8>),
 }
 
@@ -38,10 +38,10 @@ impl Image<'_> {
     }
 }
 
-/// The image at an address, whose length its own headers say; `None` for a bundle without code for this device.
+/// The image at an address. Its headers contain the length. `None` for a bundle without code for this device.
 unsafe fn image_at<'a>(image: *const u8) -> Result<Option<Image<'a>>, Mistake> {
     let bytes = |length: usize| {
-        // SAFETY: the caller gives an image, whose headers say that it is so long.
+        // SAFETY: the caller passes an image, and its headers contain this length.
         unsafe { std::slice::from_raw_parts(image, length) }
     };
     if bytes(ELF_MAGIC.len()) == ELF_MAGIC {
@@ -75,7 +75,7 @@ unsafe fn image_at<'a>(image: *const u8) -> Result<Option<Image<'a>>, Mistake> {
     Ok(found.map(|entry| Image::Bundled(entry.bytes.into())))
 }
 
-/// The length that a compressed bundle's header says, from version 2 on.
+/// The length in a compressed bundle's header, from version 2 on.
 fn bundle_length(header: &[u8]) -> Option<usize> {
     let word = |at: usize| Some(u32::from_le_bytes(header.get(at..at + 4)?.try_into().ok()?));
     match word(4)? & 0xffff {
@@ -84,7 +84,7 @@ fn bundle_length(header: &[u8]) -> Option<usize> {
     }
 }
 
-/// The end of the last entry of a bundle, which is read as far as its entries reach.
+/// The end of the last entry of a bundle. Reads only as far as the entries reach.
 fn plain_length<'a>(bytes: impl Fn(usize) -> &'a [u8]) -> usize {
     let long = |at: usize| {
         let bytes = &bytes(at + 8)[at..];
@@ -120,11 +120,11 @@ pub unsafe fn load_data(driver: pointers::cuModuleLoadData, module: *mut CUmodul
     let status = match compilation::ir_of(object) {
         Some(bitcode) => {
             let compiled = compilation::object(&bitcode)?;
-            // SAFETY: an object of the CPU device's, which copies it.
+            // SAFETY: the CPU device copies its own object.
             unsafe { driver(module, compiled.as_ptr().cast()) }
         }
-        // What a program carries may have its IR beside it, which the CPU device finds by the image's address.
-        // SAFETY: the caller's image.
+        // The program may contain the IR next to the image. The CPU device finds it by the image's address.
+        // SAFETY: the caller passes an image.
         None => match unsafe { driver(module, image) } {
             Status::NO_BINARY_FOR_GPU | Status::INVALID_IMAGE => {
                 return wrong("the IR of the code object is not known: it is neither in it nor in MNEME_STAND_IN_IR");
@@ -153,7 +153,7 @@ pub unsafe fn load_data_ex(
     if count > 0 && (options.is_null() || values.is_null()) {
         return wrong(format!("{count} options are given, and their places are null"));
     }
-    // SAFETY: as for the caller; the options are about compilers that HIP does not have.
+    // SAFETY: as for the caller. The options concern compilers that HIP lacks.
     unsafe { load_data(driver, module, image) }
 }
 
@@ -161,12 +161,12 @@ pub unsafe fn load_file(driver: pointers::cuModuleLoadData, module: *mut CUmodul
     if file.is_null() {
         return wrong("the file's name is null");
     }
-    // SAFETY: a terminated name, as the caller promises.
+    // SAFETY: the caller passes a terminated name.
     let name = unsafe { CStr::from_ptr(file) };
     let Ok(bytes) = std::fs::read(std::path::Path::new(&*name.to_string_lossy())) else {
         return Ok(Status::FILE_NOT_FOUND);
     };
-    // SAFETY: the bytes are there until the call returns.
+    // SAFETY: the bytes live until the call returns.
     unsafe { load_data(driver, module, bytes.as_ptr().cast()) }
 }
 
@@ -184,7 +184,7 @@ pub unsafe fn unload(driver: pointers::cuModuleUnload, module: CUmodule) -> Call
 }
 
 fn check_name(name: *const c_char) -> Result<(), Mistake> {
-    // SAFETY: a terminated name where it is not null, as the caller promises.
+    // SAFETY: the caller passes null or a terminated name.
     if name.is_null() || unsafe { CStr::from_ptr(name) }.is_empty() { wrong("the name is empty") } else { Ok(()) }
 }
 
@@ -201,7 +201,7 @@ pub unsafe fn function(
     {
         let books = books();
         books.check_module(module)?;
-        // The IR may define more than the code object does.
+        // The IR may define more variables than the code object.
         if books.modules[&(module as usize)]
             .as_ref()
             .is_some_and(|kernels| !kernels.is_empty() && !kernels.contains(&text))
@@ -233,7 +233,7 @@ pub unsafe fn variable(
     let status = unsafe { driver(&mut start, &mut size, module, name) };
     if status == Status::SUCCESS {
         books().allocated(start, size as u64, MemorySource::Module(module as usize));
-        // SAFETY: the caller's places, where there are any.
+        // SAFETY: the caller's places are null or valid.
         unsafe {
             if !address.is_null() {
                 *address = start;
@@ -246,7 +246,7 @@ pub unsafe fn variable(
     Ok(status)
 }
 
-/// The attributes of functions that HIP has.
+/// The last function attribute of HIP.
 const LAST_ATTRIBUTE: u32 = 9;
 
 pub unsafe fn function_attribute(

@@ -1,4 +1,4 @@
-//! The IR of code objects, compiled for the CPU device.
+//! Compiles the IR of code objects for the CPU device.
 //!
 //! A GPU's code cannot run here. Its IR is in the code object itself, or in a folder that a test fills.
 
@@ -14,12 +14,12 @@ use sha2::{Digest, Sha256};
 
 use crate::mistake::{Mistake, wrong};
 
-/// Folder of bitcode, each file named by the SHA-256 of its code object in hexadecimal digits, with `.bc` behind.
+/// A folder of bitcode. Each file is named by its code object's SHA-256 in hexadecimal digits, plus `.bc`.
 const FOLDER: &str = "MNEME_STAND_IN_IR";
 /// Section of a code object that holds its own bitcode.
 const SECTION: &str = ".mneme.standin";
 
-/// CPU code objects by the bitcode that they were made of.
+/// CPU code objects by the bitcode that they were compiled from.
 type Objects = HashMap<Vec<u8>, Arc<[u8]>>;
 
 /// Bitcode of a code object.
@@ -32,7 +32,7 @@ pub fn ir_of(object: &[u8]) -> Option<Vec<u8>> {
     std::fs::read(folder.join(digest + ".bc")).ok()
 }
 
-/// The CPU code object of a module. Its passes have run: nothing is optimised here.
+/// The CPU code object of a module. Its passes have already run, so it is not optimised here.
 pub fn object(bitcode: &[u8]) -> Result<Arc<[u8]>, Mistake> {
     static COMPILED: LazyLock<Mutex<Objects>> = LazyLock::new(Mutex::default);
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);

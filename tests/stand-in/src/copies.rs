@@ -22,7 +22,7 @@ fn check_device(address: CUdeviceptr, bytes: usize, usage: Use) -> Result<(), Mi
     books().check_use(address, bytes as u64, usage)
 }
 
-/// Checks a copy of memory whose place is known by its direction.
+/// Checks a copy between memory kinds that the direction defines.
 macro_rules! copy {
     ($name:ident, $driver:ident, $to:ty, $from:ty, |$target:ident, $source:ident, $bytes:ident| $checks:block) => {
         pub unsafe fn $name(driver: pointers::$driver, $target: $to, $source: $from, $bytes: usize) -> CallResult {
@@ -103,7 +103,7 @@ pub unsafe fn copy_async(
         kind @ HOST_TO_HOST..=DEVICE_TO_DEVICE => kind,
         other => return wrong(format!("{other} is no direction of a copy")),
     };
-    // SAFETY: the types are the functions'; what is the device's is checked, and what is the host's is the caller's.
+    // SAFETY: the functions have these types. The device's memory was checked; the caller guarantees the host's.
     unsafe {
         match kind {
             HOST_TO_DEVICE => to_device_async(backend::function("cuMemcpyHtoDAsync_v2")?, target, from, bytes, stream),
@@ -114,7 +114,7 @@ pub unsafe fn copy_async(
             _ => {
                 check_host(to, bytes)?;
                 check_host(from, bytes)?;
-                // What was given to do before is done: the CPU device does everything at once.
+                // Earlier work is done: the CPU device executes everything synchronously.
                 std::ptr::copy(from.cast::<u8>(), to.cast::<u8>(), bytes);
                 Ok(Status::SUCCESS)
             }

@@ -1,4 +1,4 @@
-//! Devices, their properties, and which is current.
+//! Devices, their properties, and the current device.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -12,14 +12,14 @@ use mneme_abi::hip::types::*;
 use crate::backend;
 use crate::mistake::{CallResult, Mistake, place, wrong};
 
-/// The architecture that devices say they have.
+/// The architecture that devices report.
 const VARIABLE: &str = "MNEME_STAND_IN_ARCH";
 const DEFAULT_ARCH: &str = "gfx90a:sramecc+:xnack-";
-/// `HIP_VERSION` of the version that this library is like: 6.4.
+/// `HIP_VERSION` of the emulated version: 6.4.
 const VERSION: i32 = 60_400_000;
 
 pub const MAX_THREADS: u64 = 1024;
-/// Of a block, bytes.
+/// Bytes per block.
 pub const SHARED_MEMORY: u64 = 64 << 10;
 const MULTIPROCESSORS: i32 = 4;
 const THREADS_PER_MULTIPROCESSOR: i32 = 2048;
@@ -44,7 +44,7 @@ pub fn arch() -> String {
     std::env::var(VARIABLE).unwrap_or_else(|_| DEFAULT_ARCH.into())
 }
 
-/// The same without features: `gfx90a`.
+/// The processor without features: `gfx90a`.
 pub fn processor() -> String {
     arch().split(':').next().unwrap_or_default().into()
 }
@@ -69,7 +69,7 @@ pub fn check_processor(object: &[u8]) -> Result<(), Mistake> {
 }
 
 thread_local! {
-    /// This thread's device, once something was done here.
+    /// This thread's device, once the thread has used one.
     static CURRENT: Cell<Option<c_int>> = const { Cell::new(None) };
 }
 
@@ -129,7 +129,7 @@ fn make_current(device: c_int) -> Result<(), Mistake> {
     Ok(())
 }
 
-/// Device 0 is current where a thread has named none.
+/// Makes device 0 current if the thread has not set one.
 pub fn make_one_current() -> Result<(), Mistake> {
     count()?;
     if CURRENT.get().is_none() { make_current(0) } else { Ok(()) }
@@ -177,7 +177,7 @@ pub unsafe fn device_name(text: *mut c_char, length: c_int, device: CUdevice) ->
     let Some(room) = usize::try_from(length).ok().filter(|room| *room > bytes.len()) else {
         return wrong(format!("{length} bytes have no room for the name"));
     };
-    // SAFETY: the caller's buffer is so long.
+    // SAFETY: the caller's buffer has this length.
     let text = unsafe { std::slice::from_raw_parts_mut(text, room) };
     put(text, &bytes);
     Ok(Status::SUCCESS)
@@ -197,7 +197,7 @@ pub unsafe fn version(version: *mut c_int) -> CallResult {
     Ok(Status::SUCCESS)
 }
 
-/// Fills the fields that both layouts have.
+/// Fills the fields common to both layouts.
 macro_rules! fill {
     ($properties:expr, $device:expr) => {{
         let properties = $properties;
@@ -253,7 +253,8 @@ pub unsafe fn properties_r0600(properties: *mut c_void, device: c_int) -> CallRe
     Ok(Status::SUCCESS)
 }
 
-/// `hipDeviceAttribute_t`: what programs ask for, and the value. The others are 0, as of a device that lacks them.
+/// `hipDeviceAttribute_t`: the attributes that programs query, and their values. All others are 0, as on a device that
+/// lacks them.
 const ATTRIBUTES: [(u32, i32); 18] = [
     (10, 1),
     (19, L2_CACHE),
@@ -275,7 +276,7 @@ const ATTRIBUTES: [(u32, i32); 18] = [
     (89, 1),
 ];
 const WARP_SIZE: u32 = 87;
-/// Numbers beyond these are none: of attributes that CUDA has too, and from 10000 on of AMD's own.
+/// The last valid numbers: of attributes shared with CUDA, and, from 10000 on, of AMD's own.
 const LAST_SHARED: u32 = 120;
 const OWN: std::ops::Range<u32> = 10_000..10_100;
 
@@ -298,7 +299,7 @@ pub unsafe fn synchronize(driver: pointers::cuCtxSynchronize) -> CallResult {
 
 /// `hipLimit_t`: stack, printf buffer, heap, and the range of scratch memory.
 const LAST_LIMIT: u32 = 5;
-/// AMD's library declares it and does not support it.
+/// AMD's library declares this limit but does not support it.
 const PRINTF_LIMIT: u32 = 1;
 
 pub unsafe fn limit(driver: pointers::cuCtxGetLimit, value: *mut usize, limit: c_uint) -> CallResult {
@@ -322,7 +323,7 @@ pub unsafe fn set_limit(driver: pointers::cuCtxSetLimit, limit: c_uint, value: u
     Ok(unsafe { driver(limit, value) })
 }
 
-/// What AMD's library declares, exports and does not support.
+/// Functions that AMD's library declares and exports but does not support.
 pub unsafe fn unsupported() -> CallResult {
     wrong("AMD's library does not support it; hipDeviceSynchronize does the same for the current device")
 }

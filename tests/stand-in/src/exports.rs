@@ -1,4 +1,4 @@
-//! Every function that HIP's library has, by name, and what serves it.
+//! All functions of HIP's library by name, and their handlers.
 
 use std::ffi::CStr;
 
@@ -8,13 +8,13 @@ use crate::call::{last_error, missing, serve, take_last_error};
 use crate::mistake::{CallResult, place};
 use crate::{backend, code, copies, devices, launches, mappings, memory, pools, program, streams};
 
-/// Exports a function; the declaration gives its arguments.
+/// Exports a function. The declaration has its arguments.
 macro_rules! export {
     ({ checked $driver:ident $handler:path } $since:literal $name:ident($($argument:ident: $type:ty),*)) => {
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name($($argument: $type),*) -> Status {
             serve(stringify!($name), || {
-                // SAFETY: the type is the driver's function's; the caller promises what it has to promise the vendor.
+                // SAFETY: the type is the driver function's. The caller keeps the vendor's contract.
                 unsafe { $handler(backend::function(stringify!($driver))?, $($argument),*) }
             })
         }
@@ -22,7 +22,7 @@ macro_rules! export {
     ({ own $handler:path } $since:literal $name:ident($($argument:ident: $type:ty),*)) => {
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name($($argument: $type),*) -> Status {
-            // SAFETY: the caller promises what it has to promise the vendor.
+            // SAFETY: the caller keeps the vendor's contract.
             serve(stringify!($name), || unsafe { $handler($($argument),*) })
         }
     };
@@ -30,7 +30,7 @@ macro_rules! export {
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name($($argument: $type),*) -> Status {
             serve(stringify!($name), || {
-                // SAFETY: both functions have the same type; the caller promises what it has to promise the vendor.
+                // SAFETY: both functions have the same type. The caller keeps the vendor's contract.
                 Ok(unsafe {
                     let driver: mneme_abi::cuda::driver::pointers::$driver =
                         backend::function(stringify!($driver))?;
@@ -43,7 +43,7 @@ macro_rules! export {
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name($($argument: $type),*) -> $return {
             let handler: unsafe fn($($type),*) -> $return = $handler;
-            // SAFETY: the caller promises what it has to promise the vendor.
+            // SAFETY: the caller keeps the vendor's contract.
             unsafe { handler($($argument),*) }
         }
     };
@@ -66,7 +66,7 @@ macro_rules! own {
     ($($name:ident $handler:path;)*) => { $(mneme_abi::$name! { export { own $handler } })* };
 }
 
-/// Functions that are no calls of the device: they are checked, and change the last error, by themselves or not at all.
+/// Functions that do not call the device. They check their arguments, and set the last error, themselves or not at all.
 macro_rules! as_it_is {
     ($($name:ident $handler:path;)*) => { $(mneme_abi::$name! { export { as_it_is $handler } })* };
 }
@@ -205,7 +205,7 @@ own! {
     hipMemsetAsync_spt copies::fill_async;
 }
 
-// What the CPU device checks itself.
+// The CPU device checks these itself.
 passed_on! {
     hipDeviceComputeCapability cuDeviceComputeCapability;
     hipDeviceGetUuid cuDeviceGetUuid_v2;
@@ -386,7 +386,7 @@ unsafe fn put_text(status: Status, text: *mut *const c_char) -> CallResult {
     Ok(Status::SUCCESS)
 }
 
-/// How `hipGetProcAddress` tells that there is such a symbol, or not.
+/// How `hipGetProcAddress` reports whether it found the symbol.
 const SYMBOL_FOUND: c_uint = 0;
 const SYMBOL_NOT_FOUND: c_uint = 1;
 
@@ -398,8 +398,8 @@ unsafe fn by_name(
     result: *mut c_uint,
 ) -> CallResult {
     place(function, "the function")?;
-    // SAFETY: an address in this library finds this library, in whose own symbol table the name is looked for; the
-    // name is terminated, as the caller promises.
+    // SAFETY: an address in this library identifies this library, whose symbol table is searched. The caller passes a
+    // terminated name.
     let found = unsafe {
         let mut here: libc::Dl_info = std::mem::zeroed();
         libc::dladdr(hipInit as *const c_void, &mut here);

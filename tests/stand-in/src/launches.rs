@@ -1,4 +1,4 @@
-//! Launches, and how many blocks fit.
+//! Launches and occupancy.
 
 use mneme_abi::cuda::driver::pointers;
 use mneme_abi::hip::types::*;
@@ -34,7 +34,7 @@ fn check_shape(function: CUfunction, shape: LaunchSize) -> Result<(), Mistake> {
     if threads > MAX_THREADS {
         return wrong(format!("a block has {threads} threads; the device takes {MAX_THREADS}"));
     }
-    // HIP counts work items of a dimension in 32 bits.
+    // HIP counts the work items of a dimension in 32 bits.
     if grid.iter().zip(block).any(|(blocks, threads)| u64::from(*blocks) * u64::from(threads) > u64::from(u32::MAX)) {
         return wrong("a dimension has more than 2^32 - 1 threads");
     }
@@ -51,7 +51,7 @@ fn check_shape(function: CUfunction, shape: LaunchSize) -> Result<(), Mistake> {
     Ok(())
 }
 
-/// Checks that every argument is there.
+/// Checks that no argument is missing.
 unsafe fn check_arguments(
     function: CUfunction,
     name: &str,
@@ -63,7 +63,7 @@ unsafe fn check_arguments(
         return wrong("both ways to give arguments are used");
     }
     if !extra.is_null() {
-        // SAFETY: the caller's array, which ends with its key.
+        // SAFETY: the caller's array ends with its end key.
         let given = unsafe { buffer_size(extra) }?;
         let end = wanted.last().map_or(0, |(offset, size)| offset + size);
         if given < end {
@@ -78,7 +78,7 @@ unsafe fn check_arguments(
         return wrong(format!("{name} has {} parameters, and no arguments were given", wanted.len()));
     }
     for index in 0..wanted.len() {
-        // SAFETY: the caller gives an argument for each parameter.
+        // SAFETY: the caller passes an argument for each parameter.
         if unsafe { (*parameters.add(index)).is_null() } {
             return wrong(format!("argument {index} of {name} is null"));
         }
@@ -90,7 +90,7 @@ unsafe fn buffer_size(extra: *mut *mut c_void) -> Result<usize, Mistake> {
     let (mut size, mut has_buffer) = (None, false);
     let mut at = 0;
     loop {
-        // SAFETY: pairs of key and value up to the last key, as the caller promises.
+        // SAFETY: the caller passes pairs of key and value up to the end key.
         let (key, value) = unsafe { (*extra.add(at) as usize, extra.add(at + 1)) };
         match key {
             END => break,
@@ -123,7 +123,7 @@ pub unsafe fn run(
     unsafe { check_arguments(function, &name, parameters, extra) }?;
     let LaunchSize { grid: [gx, gy, gz], block: [bx, by, bz], shared } = shape;
     let mut translated = Vec::new();
-    // SAFETY: the type is the function's; everything else was checked. The driver's array ends with another key.
+    // SAFETY: the type is the function's, and everything else was checked. The driver's array uses another end key.
     unsafe {
         if !extra.is_null() {
             let mut at = 0;
@@ -183,7 +183,7 @@ pub unsafe fn launch_cooperative(
     }
 }
 
-/// Lets the profiler know of a launch that was taken.
+/// Notes an accepted launch for the profiler.
 fn noted(status: Status) -> Status {
     if status == Status::SUCCESS {
         profiler::dispatched();

@@ -1,15 +1,15 @@
-//! `libmneme_stand_in.so`: a library in libamdhip64's place that checks how it is called.
+//! `libmneme_stand_in.so`: a replacement for libamdhip64 that checks its callers.
 //!
-//! It has HIP's functions. Each call is first looked at as its contract says, by books that are kept of all memory,
-//! handles and code; then the CPU device, which is loaded beside it, does the work. A wrong call ends the process with
-//! a sentence. So recorder and replayer run as they do over AMD's library, which would take some of these mistakes and
-//! go on. `docs/how-it-works/stand-in.md` says how tests use it.
+//! It exports HIP's functions. It checks each call against its contract, using records of all memory, handles and code.
+//! The CPU device, which it loads, then does the work. A wrong call ends the process with a sentence. So recorder and
+//! replayer run as they do with AMD's library, which silently accepts some of these mistakes.
+//! `docs/how-it-works/stand-in.md` says how tests use it.
 //!
-//! - `exports`: every function that HIP's library has, by name;
-//! - `call`: what each goes through; `mistake`: what becomes of a wrong one;
-//! - `books`: what there is, and what may be done with it;
+//! - `exports`: all functions of HIP's library by name;
+//! - `call`: the dispatch of every call; `mistake`: the handling of wrong calls;
+//! - `books`: records of existing objects and their permitted uses;
 //! - `memory`, `mappings`, `pools`, `copies`, `code`, `launches`, `streams`, `devices`, `program`: the calls;
-//! - `profiler`: librocprofiler-sdk, which knows of launches here;
+//! - `profiler`: a stand-in for librocprofiler-sdk, which sees launches here;
 //! - `backend`: the CPU device; `compilation`: the code objects' IR, compiled for it.
 
 mod backend;

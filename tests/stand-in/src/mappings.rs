@@ -1,4 +1,4 @@
-//! Virtual memory: reservations, physical memory, what is mapped where, and access to it.
+//! Virtual memory: reservations, physical memory, mappings and access.
 
 use mneme_abi::cuda::driver::pointers;
 use mneme_abi::cuda::structures::{AccessDescription, AllocationProperties};
@@ -8,7 +8,7 @@ use crate::books::{ACCESS_NONE, ACCESS_READ, ACCESS_READ_WRITE, Mapping, Physica
 use crate::devices;
 use crate::mistake::{CallResult, Mistake, place, wrong};
 
-/// What the CPU device maps in, and what this library says.
+/// The granularity of the CPU device, which this library reports.
 const GRANULARITY: u64 = 2 << 20;
 /// `hipMemAllocationTypePinned`.
 const PINNED: u32 = 1;
@@ -137,7 +137,7 @@ pub unsafe fn create(
     }
 }
 
-/// A handle that is not released.
+/// Checks for a live handle.
 fn check_handle(handle: CUmemGenericAllocationHandle) -> Result<Physical, Mistake> {
     match books().physical.get(&handle) {
         None => wrong(format!("0x{handle:x} is no handle of memory")),
@@ -226,7 +226,7 @@ pub unsafe fn set_access(
     check_size(bytes)?;
     let mut access = None;
     for index in 0..count {
-        // SAFETY: the caller gives so many structures.
+        // SAFETY: the caller passes this many structures.
         let AccessDescription { location, flags } = unsafe { accesses.add(index).read() };
         check_location(location)?;
         if ![ACCESS_NONE, ACCESS_READ, ACCESS_READ_WRITE].contains(&flags) {

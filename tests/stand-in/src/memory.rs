@@ -1,4 +1,4 @@
-//! Memory of the device and page-locked memory of the host.
+//! Device memory and page-locked host memory.
 
 use mneme_abi::cuda::driver::pointers;
 use mneme_abi::hip::types::*;
@@ -6,9 +6,9 @@ use mneme_abi::hip::types::*;
 use crate::books::{MemorySource, Use, books};
 use crate::mistake::{CallResult, place, wrong};
 
-/// Flags of `hipHostMalloc` that HIP knows: portable, mapped, write-combined, NUMA, coherent, not coherent.
+/// The flags of `hipHostMalloc`: portable, mapped, write-combined, NUMA, coherent, non-coherent.
 const HOST_FLAGS: u32 = 0x1 | 0x2 | 0x4 | 0x2000_0000 | 0x4000_0000 | 0x8000_0000;
-/// Those that the CPU device knows too.
+/// Flags that the CPU device supports too.
 const SHARED_HOST_FLAGS: u32 = 0x7;
 /// `hipHostRegister`: portable, mapped, for device I/O, read-only.
 const REGISTER_FLAGS: u32 = 0xf;
@@ -156,9 +156,9 @@ pub unsafe fn address_range(
     address: CUdeviceptr,
 ) -> CallResult {
     if !books().knows(address) {
-        // Programs ask this to find out.
+        // Programs use this query to test an address.
         return Ok(Status::NOT_FOUND);
     }
-    // SAFETY: the driver writes only where a place is given.
+    // SAFETY: the driver writes only to places that are not null.
     Ok(unsafe { driver(base, size, address) })
 }

@@ -1,4 +1,4 @@
-//! Memory from pools, in the order of streams.
+//! Memory from pools, in stream order.
 
 use mneme_abi::cuda::driver::pointers;
 use mneme_abi::hip::types::*;

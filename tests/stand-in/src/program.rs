@@ -14,7 +14,7 @@ use crate::copies;
 use crate::launches::{self, LaunchSize};
 use crate::mistake::{CallResult, Mistake, place, report, wrong};
 
-/// A registered file of code: where its bundle is, and its module once something of it is used.
+/// A registered file of code: its bundle, and its module after the first use.
 struct Registered {
     binary: usize,
     module: Option<usize>,
@@ -24,7 +24,7 @@ struct Registered {
 #[derive(Default)]
 struct Program {
     files: Vec<Registered>,
-    /// By the host's address: the number of the file, and the name on the device.
+    /// By host address: the number of the file, and the name on the device.
     functions: BTreeMap<usize, (usize, CString)>,
     variables: BTreeMap<usize, (usize, CString)>,
 }
@@ -42,7 +42,7 @@ fn told(function: &str, result: Result<(), Mistake>) {
     }
 }
 
-/// Handles are numbers from 1 on, which no program looks into.
+/// Handles are numbers from 1. Programs treat them as opaque.
 fn file_of(handle: *mut *mut c_void) -> Result<usize, Mistake> {
     let number = (handle as usize).wrapping_sub(1);
     match program().files.get(number) {
@@ -87,7 +87,7 @@ pub fn unregister_code(handle: *mut *mut c_void) {
     );
 }
 
-/// Notes a name for an address of the host.
+/// Notes the device name for a host address.
 unsafe fn note(
     handle: *mut *mut c_void,
     host: usize,
@@ -98,7 +98,7 @@ unsafe fn note(
     if host == 0 || name.is_null() {
         return wrong("the address or the name is null");
     }
-    // SAFETY: a terminated name, as the caller promises.
+    // SAFETY: the caller passes a terminated name.
     let name = unsafe { CStr::from_ptr(name) }.to_owned();
     of(&mut program()).insert(host, (file, name));
     Ok(())
@@ -167,7 +167,7 @@ fn module(file: usize) -> Result<CUmodule, Mistake> {
     Ok(loaded)
 }
 
-/// The kernel that a host function stands for.
+/// The kernel of a host function.
 fn kernel(host: *const c_void) -> Result<CUfunction, Mistake> {
     let found = program().functions.get(&(host as usize)).cloned();
     let Some((file, name)) = found else {
@@ -221,7 +221,7 @@ pub unsafe fn launch_cooperative(
     }
 }
 
-/// A launch that `<<<…>>>` has begun.
+/// The configuration of a `<<<…>>>` launch in progress.
 type Configuration = (Dimensions, Dimensions, usize, usize);
 
 thread_local! {
@@ -251,7 +251,7 @@ pub unsafe fn pop(
     Ok(Status::SUCCESS)
 }
 
-/// Address and size of the variable that one of the host stands for.
+/// Address and size of the variable for a host symbol.
 fn variable(symbol: *const c_void) -> Result<(CUdeviceptr, usize), Mistake> {
     let found = program().variables.get(&(symbol as usize)).cloned();
     let Some((file, name)) = found else {

@@ -79,7 +79,7 @@ pub unsafe fn synchronize(driver: pointers::cuStreamSynchronize, stream: CUstrea
 
 pub unsafe fn device(stream: CUstream, device: *mut CUdevice) -> CallResult {
     books().check_stream(stream)?;
-    // SAFETY: as for the caller. There is one device, or the thread's own is the stream's in every test.
+    // SAFETY: as for the caller. In every test the stream belongs to the thread's device.
     unsafe { crate::devices::get_device(device) }
 }
 

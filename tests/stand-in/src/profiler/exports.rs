@@ -1,4 +1,4 @@
-//! The profiling library's functions, by name, and what serves each.
+//! The profiling library's functions by name, and their handlers.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 
@@ -11,7 +11,7 @@ macro_rules! export {
     ({ $handler:path } $since:literal $name:ident($($argument:ident: $type:ty),*)) => {
         #[unsafe(no_mangle)]
         unsafe extern "C" fn $name($($argument: $type),*) -> Status {
-            // SAFETY: the caller promises what it has to promise the vendor.
+            // SAFETY: the caller keeps the vendor's contract.
             serve(stringify!($name), || unsafe { $handler($($argument),*) })
         }
     };

@@ -1,10 +1,10 @@
-//! A profiling library in librocprofiler-sdk's place that checks how it is called.
+//! A replacement for librocprofiler-sdk that checks its callers.
 //!
-//! It is in this same library, which sees the launches. What is right is done as the other library's headers and source
-//! have it: kernels that are launched while a context is started are noted, their records come late, on another thread
-//! and in another order, among others, and are gone when the tool returns. Calls are looked at for their order, too:
-//! the tool is configured before HIP is called at all, makes its contexts only while it is initialised, and destroys a
-//! buffer only when its context is stopped.
+//! It is part of this library, which sees the launches. Correct calls behave like the original's headers and source: it
+//! notes kernels that are launched while a context is started. Their records arrive late, on another thread, out of
+//! order and among other records, and they are gone when the tool returns. It also checks the order of calls: the tool
+//! must be configured before the first HIP call, may create its contexts only during initialisation, and may destroy a
+//! buffer only after its context has stopped.
 
 mod exports;
 mod records;
@@ -21,23 +21,23 @@ use self::state::{Phase, ProfilerBuffer, ProfilerContext, state};
 use crate::books;
 use crate::mistake::{Mistake, place, report, wrong};
 
-/// `ROCPROFILER_STATUS_ERROR`: what becomes of a wrong call.
+/// `ROCPROFILER_STATUS_ERROR`: the result of a wrong call.
 const FAILED: Status = Status(1);
-/// `ROCPROFILER_STATUS_ERROR_CONFIGURATION_LOCKED`, whose number changed.
+/// `ROCPROFILER_STATUS_ERROR_CONFIGURATION_LOCKED`. Its number has changed between versions.
 const LOCKED: Status = Status(15);
 const LOCKED_1: Status = Status(16);
 /// The first handles of contexts and buffers.
 const FIRST_CONTEXT: u64 = 300;
 const FIRST_BUFFER: u64 = 700;
-/// Room for one record.
+/// Space for one record.
 const LEAST_BUFFER: usize = 192;
 
 type Answer = Result<Status, Mistake>;
 
-/// HIP was called.
+/// Whether the program has called HIP.
 static HIP: AtomicBool = AtomicBool::new(false);
 
-/// Notes that a program has called HIP.
+/// Notes a HIP call.
 pub fn hip_is_called() {
     HIP.store(true, Ordering::Relaxed);
 }
@@ -51,7 +51,7 @@ fn serve(function: &'static str, call: impl FnOnce() -> Answer) -> Status {
     })
 }
 
-/// What is left at the end of the process, each in words.
+/// Descriptions of the objects that remain at the end of the process.
 pub fn left() -> Vec<String> {
     state().left()
 }
@@ -61,7 +61,7 @@ fn own_thread() -> u64 {
     unsafe { libc::gettid() }.cast_unsigned().into()
 }
 
-/// Notes a kernel that this thread has launched.
+/// Notes a kernel launched by this thread.
 pub fn dispatched() {
     let thread = own_thread();
     let mut state = state();
@@ -79,7 +79,7 @@ unsafe fn version(major: *mut c_uint, minor: *mut c_uint, patch: *mut c_uint) ->
     let version = settings().version;
     for (place, value) in [(major, version / 10_000), (minor, version / 100 % 100), (patch, version % 100)] {
         if !place.is_null() {
-            // SAFETY: a place for the answer, as the caller promises.
+            // SAFETY: the caller passes a place for the result.
             unsafe { *place = value };
         }
     }
@@ -88,7 +88,7 @@ unsafe fn version(major: *mut c_uint, minor: *mut c_uint, patch: *mut c_uint) ->
 
 const CLIENT: u32 = 0x5eed;
 
-/// Asks the tool what it is.
+/// Asks the tool for its configuration.
 unsafe fn ask(configure: Configure) -> Result<Option<ToolConfiguration>, Mistake> {
     let mut old = ClientId0 { name: std::ptr::null(), handle: CLIENT };
     let mut new = ClientId1 { size: size_of::<ClientId1>(), name: std::ptr::null(), handle: CLIENT };
@@ -96,7 +96,7 @@ unsafe fn ask(configure: Configure) -> Result<Option<ToolConfiguration>, Mistake
     let text = CString::new(format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100));
     let text = text.unwrap_or_default();
     let client: *mut c_void = if settings().major() == 0 { (&raw mut old).cast() } else { (&raw mut new).cast() };
-    // SAFETY: the tool's function; everything lives until it returns, and what it returns is there for good.
+    // SAFETY: this is the tool's function. The arguments live until it returns, and its result lives for ever.
     let answer = unsafe {
         let answer = configure(version, text.as_ptr(), 0, client);
         if answer.is_null() { None } else { Some(*answer) }
@@ -132,7 +132,7 @@ unsafe fn force_configure(configure: Option<Configure>) -> Answer {
     }
     let Some(initialize) = tool.initialize else { return wrong("the configuration has no function to initialise") };
     state().phase = Phase::Initializing;
-    // SAFETY: the tool's function with its own data; the other function is never called by it.
+    // SAFETY: this is the tool's function with its data. It does not call `finish` here.
     let failed = unsafe { initialize(finish as *mut c_void, tool.data) } != 0;
     let mut state = state();
     state.phase = Phase::Ready;
@@ -142,7 +142,7 @@ unsafe fn force_configure(configure: Option<Configure>) -> Answer {
     Ok(Status::SUCCESS)
 }
 
-/// What a tool may call to end early; its argument is the client by value.
+/// The function that a tool may call to finish early. Its argument is the client by value.
 extern "C" fn finish() {}
 
 unsafe fn create_context(context: *mut ContextId) -> Answer {
@@ -270,7 +270,7 @@ unsafe fn thread_id(thread: *mut u64) -> Answer {
     Ok(Status::SUCCESS)
 }
 
-/// Threads can speak for others; here none has to.
+/// Checks that a thread acts for itself. The original also lets threads act for others.
 fn check_thread(thread: u64) -> Result<(), Mistake> {
     if thread == own_thread() { Ok(()) } else { wrong(format!("{thread} is not the thread that calls")) }
 }
@@ -290,7 +290,7 @@ unsafe fn pop(context: ContextId, thread: u64, correlation: *mut UserData) -> An
     let popped = state.correlations.get_mut(&(context.handle, thread)).and_then(Vec::pop);
     let Some(popped) = popped else { return wrong("nothing was pushed that is not popped") };
     if !correlation.is_null() {
-        // SAFETY: a place for the answer, as the caller promises.
+        // SAFETY: the caller passes a place for the result.
         unsafe { (*correlation).value = popped };
     }
     Ok(Status::SUCCESS)

@@ -1,4 +1,4 @@
-//! Records of kernels: how they are made, come late, and are given to the tool.
+//! Records of kernels: creation, delay and delivery to the tool.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -13,28 +13,28 @@ use mneme_abi::hip::types::Dimensions;
 use super::settings::settings;
 use super::state::state;
 
-/// How long after its launch a kernel's record is in the buffer.
+/// The delay between a launch and its record in the buffer.
 const LATE: Duration = Duration::from_millis(3);
-/// Bytes of a record from version 1.0 on, where a number of four bytes was added at its end.
+/// Bytes of a record since version 1.0, which added a four-byte number at the end.
 const SIZE_1: usize = size_of::<DispatchRecord>() + 8;
-/// What a kernel takes, ns, to which the number of the kernel is added.
+/// The duration of a kernel, ns, to which its number is added.
 const TIME: u64 = 10_000;
-/// `ROCPROFILER_BUFFER_TRACING_MEMORY_COPY`: records of another kind, which this tool has not asked for.
+/// `ROCPROFILER_BUFFER_TRACING_MEMORY_COPY`: another kind of records, which this tool has not requested.
 const MEMORY_COPY: u32 = 10;
-/// What records hold that are gone.
+/// The contents of records after delivery.
 const GONE: u8 = 0xdd;
 
 thread_local! {
-    /// This thread calls the tool.
+    /// Whether this thread is calling the tool.
     static DELIVERS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread is one that calls the tool, which must not call back for more.
+/// Whether this thread is calling the tool. Such a thread must not request more records.
 pub fn delivers() -> bool {
     DELIVERS.get()
 }
 
-/// Notes a kernel that was launched with a correlation, into this buffer.
+/// Notes a kernel with a correlation in this buffer.
 pub fn dispatched(buffer: u64, thread: u64, external: u64, number: u64) {
     let settings = settings();
     if number == settings.lose || (settings.lose_from > 0 && number >= settings.lose_from) {
@@ -44,7 +44,7 @@ pub fn dispatched(buffer: u64, thread: u64, external: u64, number: u64) {
     later(buffer, vec![record(thread, external, number); count]);
 }
 
-/// A record's bytes, as the version has them.
+/// A record's bytes in the layout of this version.
 fn record(thread: u64, external: u64, number: u64) -> Vec<u8> {
     let settings = settings();
     let known = if settings.major() == 0 { size_of::<DispatchRecord>() } else { SIZE_1 };
@@ -85,15 +85,15 @@ fn record(thread: u64, external: u64, number: u64) -> Vec<u8> {
 
 fn now() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the place is valid for the answer.
+    // SAFETY: the place for the result is valid.
     unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut time) };
     time.tv_sec.cast_unsigned() * 1_000_000_000 + time.tv_nsec.cast_unsigned()
 }
 
-/// Records of a kernel, the buffer that they go to, and when.
+/// Records of a kernel, their buffer, and the time of their arrival.
 type Coming = (Instant, u64, Vec<Vec<u8>>);
 
-/// Puts records into their buffer after a while, as the thread does that waits for the device's signals.
+/// Puts records into their buffer later, like the original's thread that waits for the device's signals.
 fn later(buffer: u64, records: Vec<Vec<u8>>) {
     static HANDLER: OnceLock<Sender<Coming>> = OnceLock::new();
     let handler = HANDLER.get_or_init(|| {
@@ -101,7 +101,7 @@ fn later(buffer: u64, records: Vec<Vec<u8>>) {
         std::thread::spawn(move || {
             for (due, buffer, records) in receiver {
                 std::thread::sleep(due.saturating_duration_since(Instant::now()));
-                // One that is gone by then gets nothing.
+                // The buffer may have been destroyed.
                 if let Some(buffer) = state().buffers.get_mut(&buffer) {
                     buffer.records.extend(records);
                 }
@@ -112,7 +112,7 @@ fn later(buffer: u64, records: Vec<Vec<u8>>) {
     let _ = handler.send((Instant::now() + LATE, buffer, records));
 }
 
-/// Gives the tool what is in the buffer, the last record first, and waits until it has taken it. No lock is held.
+/// Delivers the buffer's records to the tool, the last one first, and waits for the tool. Holds no lock.
 pub fn deliver(buffer: u64) {
     let Some((context, callback, data, mut records)) = state().buffers.get_mut(&buffer).map(|of| {
         let records = std::mem::take(&mut of.records);
@@ -123,7 +123,7 @@ pub fn deliver(buffer: u64) {
     if records.is_empty() {
         return;
     }
-    // Kernels of the library's own, which copy and fill, and what is no kernel.
+    // Kernels of the library itself, which copy and fill, and records that are not kernels.
     records.push(record(0, 0, 0));
     let data = data as usize;
     let worker = std::thread::spawn(move || {
@@ -138,7 +138,7 @@ pub fn deliver(buffer: u64) {
             records.iter_mut().rev().map(|record| header(KERNEL_DISPATCH, record)).collect();
         headers.push(header(MEMORY_COPY, &mut strange));
         let mut places: Vec<*mut RecordHeader> = headers.iter_mut().map(|header| &raw mut *header).collect();
-        // SAFETY: the tool's own function with its own data; headers and records live until it returns.
+        // SAFETY: this is the tool's function with its data. Headers and records live until it returns.
         unsafe {
             let context = ContextId { handle: context };
             let buffer = BufferId { handle: buffer };

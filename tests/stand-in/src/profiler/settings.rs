@@ -1,25 +1,25 @@
-//! The settings of the profiling library: its version, and what goes wrong in it.
+//! The settings of the profiling library: its version and its faults.
 
 use std::sync::OnceLock;
 
-/// `KEY=NUMBER`, separated by commas, see the fields of [`ProfilerSettings`].
+/// `KEY=NUMBER` pairs, separated by commas. The keys are the fields of [`ProfilerSettings`].
 const VARIABLE: &str = "MNEME_STAND_IN_PROFILER";
 
 #[derive(Debug)]
 pub struct ProfilerSettings {
-    /// `version`: as 10,000 * major + 100 * minor + patch.
+    /// `version`: 10,000 * major + 100 * minor + patch.
     pub version: u32,
-    /// `lose`: the kernel whose record is lost, counted from 1 while they are noted; 0 for none.
+    /// `lose`: the number of the kernel whose record is lost, from 1 among noted kernels; 0 for none.
     pub lose: u64,
-    /// `lose_from`: the first of those whose records are all lost; 0 for none.
+    /// `lose_from`: the first kernel of those whose records are all lost; 0 for none.
     pub lose_from: u64,
-    /// `double`: the kernel that has two records; 0 for none.
+    /// `double`: the kernel with two records; 0 for none.
     pub double: u64,
-    /// `size`: bytes that records have; 0 for as many as the version's have.
+    /// `size`: the size of a record in bytes; 0 for that of the version.
     pub size: u64,
-    /// `taken`: another tool has configured the library before, where it is not 0.
+    /// `taken`: if not 0, another tool has already configured the library.
     pub taken: u64,
-    /// `moved`: records have a number more in front of their times where it is not 0.
+    /// `moved`: if not 0, records have another number before their times.
     pub moved: u64,
 }
 
@@ -29,7 +29,7 @@ impl ProfilerSettings {
     }
 }
 
-/// Those of this process.
+/// The settings of this process.
 pub fn settings() -> &'static ProfilerSettings {
     static SETTINGS: OnceLock<ProfilerSettings> = OnceLock::new();
     SETTINGS.get_or_init(|| {

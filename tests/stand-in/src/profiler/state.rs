@@ -10,14 +10,14 @@ use crate::mistake::{Mistake, wrong};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
-    /// Nobody has asked for it.
+    /// No tool has requested it.
     #[default]
     New,
-    /// The tool is asked what it is.
+    /// Asking the tool for its configuration.
     Configuring,
-    /// The tool makes its contexts.
+    /// The tool creates its contexts.
     Initializing,
-    /// What there is cannot be changed any more.
+    /// The configuration is final.
     Ready,
 }
 
@@ -36,7 +36,7 @@ pub struct ProfilerBuffer {
     pub records: Vec<Vec<u8>>,
 }
 
-// SAFETY: the data is the tool's, and only handed back to it.
+// SAFETY: the data belongs to the tool, and is only returned to it.
 unsafe impl Send for ProfilerBuffer {}
 
 #[derive(Debug, Default)]
@@ -44,11 +44,11 @@ pub struct ProfilerState {
     pub phase: Phase,
     pub contexts: BTreeMap<u64, ProfilerContext>,
     pub buffers: BTreeMap<u64, ProfilerBuffer>,
-    /// Buffers that were destroyed.
+    /// Destroyed buffers.
     pub gone: HashSet<u64>,
-    /// What a thread has pushed, by context and thread.
+    /// The correlations that a thread has pushed, by context and thread.
     pub correlations: HashMap<(u64, u64), Vec<u64>>,
-    /// Kernels that were noted.
+    /// The number of noted kernels.
     pub kernels: u64,
 }
 
@@ -73,7 +73,7 @@ impl ProfilerState {
         }
     }
 
-    /// Contexts and buffers can only be made while the tool is asked to.
+    /// Checks that the tool is being initialised: only then may it create contexts and buffers.
     pub fn check_initializing(&self) -> Result<(), Mistake> {
         if self.phase == Phase::Initializing {
             Ok(())
@@ -82,7 +82,7 @@ impl ProfilerState {
         }
     }
 
-    /// What is left, each in words.
+    /// Descriptions of the remaining objects.
     pub fn left(&self) -> Vec<String> {
         let count = |number: usize, what: &str| (number > 0).then(|| format!("{number} {what}"));
         [

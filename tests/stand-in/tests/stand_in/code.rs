@@ -1,25 +1,25 @@
-//! A code object with no code in it, and the IR that runs in its place.
+//! A code object without code, and the IR that runs instead.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use sha2::{Digest, Sha256};
 
-/// An ELF header of an AMD GPU's code object: the machine's number in the flags says the processor.
+/// The ELF header of an AMD GPU's code object. The machine number in the flags identifies the processor.
 pub fn object(machine: u16, kind: u16, processor: u8) -> Vec<u8> {
     let mut header = vec![0; 64];
     header[..8].copy_from_slice(b"\x7fELF\x02\x01\x01\x40");
     header[16..18].copy_from_slice(&kind.to_le_bytes());
     header[18..20].copy_from_slice(&machine.to_le_bytes());
     header[20] = 1;
-    // The section headers, of which there are none, begin at the end.
+    // The (empty) section headers begin at the end.
     header[40] = 64;
     header[48] = processor;
     header[52] = 64;
     header
 }
 
-/// One for gfx90a.
+/// A code object for gfx90a.
 pub fn gfx90a() -> Vec<u8> {
     object(224, 3, 0x3f)
 }

@@ -1,4 +1,4 @@
-//! The replayer's device over the stand-in.
+//! The replayer's device on top of the stand-in.
 
 use mneme_device::{ContextLimit, Device, DeviceError, RESERVATION, hip};
 use mneme_model::launch::{Dim3, Launch, LaunchAttributes};
@@ -59,7 +59,7 @@ pub fn everything() {
     let expected: Vec<u8> = (3..103_u32).flat_map(u32::to_le_bytes).collect();
     assert_eq!(sums, expected);
 
-    // What AMD's GPUs do not have is refused, and is known as a refused launch.
+    // The device refuses features that AMD's GPUs lack, and reports a refused launch.
     let cluster = LaunchAttributes { cluster: Some(Dim3::new(2, 1, 1)), ..LaunchAttributes::default() };
     let refused = device.run(function, &launch(cluster), &arguments).unwrap_err();
     assert!(refused.is_refused_launch() && refused.to_string().contains("no clusters"), "{refused}");

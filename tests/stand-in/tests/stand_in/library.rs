@@ -1,4 +1,4 @@
-//! The stand-in, loaded as a program loads HIP.
+//! The stand-in, loaded in the same way as a program loads HIP.
 
 use std::path::PathBuf;
 
@@ -20,21 +20,21 @@ impl Hip {
     }
 
     /// # Safety
-    /// `F` is the type of a pointer to the function.
+    /// `F` must be the function's pointer type.
     pub unsafe fn function<F: Copy>(&self, name: &str) -> F {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller guarantees the type.
         unsafe { *self.library.get::<F>(name.as_bytes()).unwrap() }
     }
 }
 
-/// Calls a function, whose type is the one that is declared: `hip!(library, hipFree(address))`.
+/// Calls a function with its declared type: `hip!(library, hipFree(address))`.
 #[macro_export]
 macro_rules! hip {
     ($hip:expr, $name:ident($($argument:expr),*)) => {{
         let hip: &$crate::library::Hip = $hip;
         // SAFETY: the type is the function's.
         let function: mneme_abi::hip::runtime::pointers::$name = unsafe { hip.function(stringify!($name)) };
-        // SAFETY: the arguments are what the test is about, and the stand-in looks at them before it does anything.
+        // SAFETY: the test is about these arguments, and the stand-in checks them before any effect.
         #[allow(clippy::macro_metavars_in_unsafe, reason = "arguments are expressions of tests, and safe")]
         unsafe {
             function($($argument),*)
@@ -42,7 +42,7 @@ macro_rules! hip {
     }};
 }
 
-/// The same, for a call that has to succeed.
+/// The same for a call that must succeed.
 #[macro_export]
 macro_rules! done {
     ($hip:expr, $name:ident($($argument:expr),*)) => {

@@ -13,11 +13,11 @@ use std::process::{Command, Output};
 
 use library::Hip;
 
-/// Which case a process is to run, by number; set in processes that the tests start.
+/// The number of the case that a process runs. The tests set it in processes that they start.
 const CASE: &str = "MNEME_TEST_CASE";
 const SIGABRT: i32 = 6;
 
-/// Runs the test `name` of this program in a process of its own, with a case of it.
+/// Runs a case of the test `name` of this program in a separate process.
 fn run(name: &str, case: usize, variables: &[(&str, &str)]) -> Output {
     let folder = code::folder();
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -26,7 +26,7 @@ fn run(name: &str, case: usize, variables: &[(&str, &str)]) -> Output {
     command.output().unwrap()
 }
 
-/// The case that this process is to run.
+/// The case of this process.
 fn own_case() -> Option<usize> {
     std::env::var(CASE).ok()?.parse().ok()
 }
@@ -46,7 +46,7 @@ fn what_is_right_is_done_and_leaves_nothing() {
     }
 }
 
-/// Whether each of these mistakes, made by this test in a process of its own, ends that with its sentence.
+/// Checks that each mistake, made by this test in a separate process, ends that process with the expected sentence.
 fn each_ends_the_process(name: &str, mistakes: &[mistakes::Mistake]) {
     if let Some(case) = own_case() {
         (mistakes[case].2)(&Hip::load());
@@ -110,7 +110,7 @@ fn series_are_timed_by_it_or_left_to_events() {
     }
     let library = Hip::path().to_string_lossy().into_owned();
     for (case, (settings, _)) in timing::CASES.iter().enumerate() {
-        // Streams and events of a device last as long as the process; what is made of the profiling library does not.
+        // A device's streams and events last as long as the process, but the profiling library's objects do not.
         let variables = [
             ("MNEME_STAND_IN_PROFILER", *settings),
             ("MNEME_ROCPROFILER_LIBRARY", &library),

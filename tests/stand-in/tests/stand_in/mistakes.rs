@@ -1,4 +1,4 @@
-//! Calls that are wrong: the function that says so, a part of its sentence, and the call.
+//! Wrong calls: the function that reports the mistake, a part of its sentence, and the call.
 
 use std::ptr::{null, null_mut};
 

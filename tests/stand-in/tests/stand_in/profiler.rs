@@ -1,4 +1,4 @@
-//! The profiling library, called as it is to be and in wrong ways.
+//! Right and wrong calls of the profiling library.
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
 use std::ptr::{null, null_mut};
@@ -15,12 +15,12 @@ use crate::right::{function, malloc, module};
 
 const BUFFER: usize = 4096;
 
-/// Calls a function, whose type is the one that is declared.
+/// Calls a function with its declared type.
 macro_rules! call {
     ($hip:expr, $name:ident($($argument:expr),*)) => {{
         // SAFETY: the type is the function's.
         let function: pointers::$name = unsafe { $hip.function(stringify!($name)) };
-        // SAFETY: the arguments are what the test is about, and are looked at before anything is done.
+        // SAFETY: the test is about these arguments, and the stand-in checks them before any effect.
         #[allow(clippy::macro_metavars_in_unsafe, reason = "arguments are expressions of tests, and safe")]
         unsafe {
             function($($argument),*)
@@ -28,7 +28,7 @@ macro_rules! call {
     }};
 }
 
-/// The same, for a call that has to succeed.
+/// The same for a call that must succeed.
 macro_rules! right {
     ($hip:expr, $name:ident($($argument:expr),*)) => {
         assert_eq!(call!($hip, $name($($argument),*)), Status::SUCCESS, stringify!($name))
@@ -36,11 +36,11 @@ macro_rules! right {
 }
 
 type Tool = (fn(&Hip), usize);
-/// What is done while the tool is initialised, and the address of the library.
+/// The code to run while the tool is initialised, and the address of the library.
 static TOOL: Mutex<Option<Tool>> = Mutex::new(None);
-/// What the tool has made.
+/// The context and the buffer that the tool created.
 static MADE: Mutex<Option<(ContextId, BufferId)>> = Mutex::new(None);
-/// Launch and time of the kernels that were told of.
+/// Launch and time of the kernels in the delivered records.
 static TOLD: Mutex<Vec<(u64, u64)>> = Mutex::new(Vec::new());
 
 unsafe extern "C" fn initialize(_: *mut c_void, _: *mut c_void) -> c_int {
@@ -50,7 +50,7 @@ unsafe extern "C" fn initialize(_: *mut c_void, _: *mut c_void) -> c_int {
     0
 }
 
-/// A function that answers with a configuration.
+/// A function that returns a configuration.
 macro_rules! tool {
     ($name:ident, $configuration:expr) => {
         unsafe extern "C" fn $name(_: c_uint, _: *const c_char, _: c_uint, _: *mut c_void) -> *const ToolConfiguration {
@@ -83,7 +83,7 @@ unsafe extern "C" fn configure_and_meddle(
     &PROPER
 }
 
-/// Configures a tool that does this while it is initialised.
+/// Configures a tool that runs this during its initialisation.
 fn with(hip: &Hip, run: fn(&Hip)) {
     *TOOL.lock().unwrap() = Some((run, std::ptr::from_ref(hip) as usize));
     call!(hip, rocprofiler_force_configure(Some(configure)));
@@ -111,7 +111,7 @@ fn make(hip: &Hip) {
     *MADE.lock().unwrap() = Some((context, buffer));
 }
 
-/// A context with its buffer that notes kernels.
+/// A context that notes kernels, and its buffer.
 fn made(hip: &Hip) -> (ContextId, BufferId) {
     with(hip, make);
     MADE.lock().unwrap().expect("the tool was initialised")
@@ -132,7 +132,7 @@ unsafe extern "C" fn take(
     _: u64,
 ) {
     for index in 0..count {
-        // SAFETY: so many headers, each of a record.
+        // SAFETY: there are this many headers, each for a record.
         unsafe {
             let header = headers.add(index).read().read();
             if (header.category, header.kind) == (CATEGORY_TRACING, KERNEL_DISPATCH) {
@@ -143,7 +143,7 @@ unsafe extern "C" fn take(
     }
 }
 
-/// Asks for records where it is given them.
+/// Requests records from within their delivery.
 unsafe extern "C" fn take_more(
     _: ContextId,
     buffer: BufferId,
@@ -158,7 +158,7 @@ unsafe extern "C" fn take_more(
     call!(hip, rocprofiler_flush_buffer(buffer));
 }
 
-/// A kernel that changes nothing, as it counts to 0.
+/// A kernel without effect: it counts to 0.
 struct Kernel {
     module: CUmodule,
     function: CUfunction,
@@ -204,7 +204,7 @@ pub fn everything(hip: &Hip) {
         assert_eq!(popped.value, number);
     }
     kernel.launch(hip);
-    // Records come late: at first there are none.
+    // Records arrive late, so there are none at first.
     right!(hip, rocprofiler_flush_buffer(buffer));
     let end = Instant::now() + Duration::from_secs(5);
     let numbered = || TOLD.lock().unwrap().iter().filter(|(launch, _)| *launch > 0).count();
@@ -217,7 +217,7 @@ pub fn everything(hip: &Hip) {
     right!(hip, rocprofiler_destroy_buffer(buffer));
     let mut told: Vec<(u64, u64)> = TOLD.lock().unwrap().iter().copied().filter(|(launch, _)| *launch > 0).collect();
     told.sort_unstable();
-    // The kernel before the start was not noted.
+    // The kernel before the start is missing.
     assert_eq!(told, [(41, 10_001), (42, 10_002)]);
     kernel.unload(hip);
 }

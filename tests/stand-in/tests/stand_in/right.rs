@@ -1,4 +1,4 @@
-//! Calls that are right.
+//! Right calls.
 
 use std::ffi::CStr;
 use std::ptr::null_mut;
@@ -11,7 +11,7 @@ use crate::{code, done};
 pub const PAGE: usize = 2 << 20;
 pub const KERNEL: &CStr = c"add_step";
 
-/// Memory of device 0, as `hipMemCreate` wants it described.
+/// Memory of device 0, as `hipMemCreate` expects it.
 pub fn properties() -> CUmemAllocationProp {
     CUmemAllocationProp::pinned(0)
 }
@@ -33,7 +33,7 @@ pub fn create(hip: &Hip, size: usize) -> CUmemGenericAllocationHandle {
     handle
 }
 
-/// Memory of a page that is mapped and may be read and written.
+/// A mapped page of memory with read and write access.
 pub fn mapped(hip: &Hip) -> CUdeviceptr {
     let (address, handle) = (reserve(hip, PAGE), create(hip, PAGE));
     done!(hip, hipMemMap(address, PAGE, 0, handle, 0));
@@ -76,7 +76,7 @@ pub fn function(hip: &Hip, module: CUmodule) -> CUfunction {
 pub fn everything(hip: &Hip) {
     done!(hip, hipInit(0));
     done!(hip, hipSetDevice(0));
-    // Memory at an address of our choice, as the replayer has it.
+    // Memory at a chosen address, as the replayer uses it.
     let chosen = 0x10_0000_0000_u64;
     let mut address = 0;
     done!(hip, hipMemAddressReserve(&mut address, 2 * PAGE, 0, chosen, 0));
@@ -110,7 +110,7 @@ pub fn everything(hip: &Hip) {
     let mut read = vec![0_u32; 100];
     done!(hip, hipMemcpyDtoH(read.as_mut_ptr().cast(), out, 400));
     assert!((0..90).all(|index| read[index] == index as u32 + 5) && read[90..].iter().all(|value| *value == 7));
-    // Copies that say their direction, or leave it to be found out.
+    // Copies with an explicit direction, or with an inferred one.
     let (mut there, mut back) = (vec![1_u32; 100], vec![0_u32; 100]);
     done!(hip, hipMemcpy(out as *mut c_void, there.as_ptr().cast(), 400, 1));
     done!(hip, hipMemcpyAsync(back.as_mut_ptr().cast(), out as *const c_void, 400, 2, stream));
@@ -134,7 +134,7 @@ pub fn everything(hip: &Hip) {
     done!(hip, hipMallocAsync(&mut pooled, 4096, stream));
     done!(hip, hipMemsetD8Async(pooled, 0, 4096, stream));
     done!(hip, hipFreeAsync(pooled, stream));
-    // What was made is ended.
+    // Releases everything.
     done!(hip, hipMemUnmap(address, PAGE));
     done!(hip, hipMemAddressFree(address, 2 * PAGE));
     done!(hip, hipFree(out));

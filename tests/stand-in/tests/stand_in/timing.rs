@@ -1,4 +1,4 @@
-//! The replayer's clock over the profiling library, in all versions and with what can go wrong.
+//! The replayer's clock over the profiling library, in all versions and with all faults.
 
 use std::time::{Duration, Instant};
 
@@ -14,11 +14,11 @@ use crate::library::Hip;
 
 type IsKind = fn(&ProfilerError) -> bool;
 
-/// The times of a series, or whether an error is why there are none.
+/// The times of a series, or the expected error.
 type Expected = Result<&'static [u64], IsKind>;
 
-/// What the library is like, and what two series come to: one of three launches, and one of two with a launch between
-/// them that is none of either.
+/// The library's settings, and the results of two series. One series has three launches, the other two. A launch
+/// between them belongs to neither.
 pub const CASES: &[(&str, [Expected; 2])] = &[
     ("version=400", [Ok(&[10_001, 10_002, 10_003]), Ok(&[10_004, 10_005])]),
     ("version=600", [Ok(&[10_001, 10_002, 10_003]), Ok(&[10_004, 10_005])]),
@@ -35,7 +35,7 @@ pub const CASES: &[(&str, [Expected; 2])] = &[
     ("moved=1", [Err(|error| matches!(error, RecordLayout(_))); 2]),
 ];
 
-/// Libraries that are not used at all, and why.
+/// Libraries that the replayer does not use, and why.
 pub const UNUSED: &[(&str, IsKind)] = &[
     ("version=20000", |error| matches!(error, NewVersion { found: (2, 0, 0), last: 1 })),
     ("version=500,taken=1", |error| matches!(error, Call { function: "rocprofiler_force_configure", code: 15, .. })),
@@ -71,7 +71,7 @@ impl Kernel<'_> {
     }
 }
 
-/// Two series over the library that this process is to have.
+/// Runs two series with this process's library.
 pub fn series(case: usize) {
     let library = Hip::path();
     let profiler = Rocprofiler::start(&library).unwrap();
@@ -89,7 +89,7 @@ pub fn series(case: usize) {
     let start = Instant::now();
     kernel.series(2, second);
     assert!(start.elapsed() < Duration::from_secs(1), "what never comes is waited for once");
-    // A series that is left ends with the next, or with the device.
+    // An abandoned series ends with the next one, or with the device.
     kernel.device.begin_series();
     kernel.run(1);
     kernel.device.begin_series();
@@ -97,11 +97,11 @@ pub fn series(case: usize) {
     device.free(out).unwrap();
 }
 
-/// A library that is not used.
+/// Tests a library that the replayer does not use.
 pub fn refused(case: usize) {
     let error = Rocprofiler::start(&Hip::path()).err().expect("it is not used");
     assert!(matches!(&error, ProfilerError::Rocprofiler(cause) if UNUSED[case].1(cause)), "{error}");
-    // Without it the device works as ever.
+    // Without the library, the device still works.
     let device = hip::open(&Hip::path(), 0).unwrap();
     device.begin_series();
     assert_eq!((device.end_series(), device.description().timer), (Ok(None), Timer::Events));
