@@ -1,4 +1,6 @@
-//! A generator of kernels that fail under a pipeline for a known cause. Equal seeds give equal kernels.
+//! A generator of kernels that fail under a pipeline for a known cause.
+//!
+//! Equal seeds give equal kernels.
 
 use crate::planting::Random;
 

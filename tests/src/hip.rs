@@ -1,5 +1,6 @@
-//! The applications built as HIP programs: CUDA applications without features specific to CUDA, and some HIP
-//! applications.
+//! The applications built as HIP programs.
+//!
+//! They are the CUDA applications without features specific to CUDA, and some HIP applications.
 
 use std::path::{Path, PathBuf};
 

@@ -1,8 +1,8 @@
-//! A generator of kernels with one planted fault each. Equal seeds give equal kernels.
+//! A generator of kernels with one planted fault each.
 //!
-//! A kernel is right with [`SOUND_GRID`] blocks, and has the fault with [`FAULTY_GRID`] blocks. So the program can be
-//! recorded on a GPU, where a fault would end it, and every kernel also tests that checks report no fault in right
-//! code.
+//! Equal seeds give equal kernels. A kernel is right with [`SOUND_GRID`] blocks, and has the fault with [`FAULTY_GRID`]
+//! blocks. So the program can be recorded on a GPU, where a fault would end it, and every kernel also tests that checks
+//! report no fault in right code.
 
 use mneme_model::observation::Fault;
 

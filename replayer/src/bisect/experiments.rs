@@ -1,4 +1,6 @@
-//! The replays of a bisection. Each one answers one question, and many run at a time.
+//! The replays of a bisection, many at a time.
+//!
+//! Each one answers one question.
 
 use std::collections::HashMap;
 use std::io::IsTerminal;

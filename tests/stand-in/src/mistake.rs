@@ -1,4 +1,4 @@
-//! Mistakes in calls. They end the process.
+//! Mistakes in calls, which end the process.
 
 use std::fs::OpenOptions;
 use std::io::Write;
