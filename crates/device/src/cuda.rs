@@ -1,4 +1,4 @@
-//! NVIDIA's driver, and what has its ABI: the CPU device.
+//! NVIDIA's driver, and the CPU device, which has the same ABI.
 
 use std::ffi::{CStr, c_char};
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::error::DeviceError;
 /// NVIDIA's driver library.
 pub const LIBRARY: &str = "libcuda.so.1";
 
-/// Loads the driver and opens device `ordinal`, whose primary context is then current on this thread.
+/// Loads the driver and opens device `ordinal`, and makes its primary context current on this thread.
 pub fn open(library: &Path, ordinal: i32) -> Result<Gpu, DeviceError> {
     let library = VendorLibrary::load(library)?;
     let table = OwnTable::of(&library)?;
@@ -26,7 +26,7 @@ pub fn open(library: &Path, ordinal: i32) -> Result<Gpu, DeviceError> {
 
 macro_rules! table {
     ($($symbol:ident;)*) => {
-        /// Functions that only NVIDIA has, or has with numbers of its own.
+        /// Functions that only NVIDIA has, or that have other numbers in HIP.
         #[expect(non_snake_case, reason = "fields are named like the symbols")]
         struct OwnTable {
             $($symbol: pointers::$symbol,)*
@@ -193,7 +193,7 @@ impl VendorDriver for Nvidia {
     }
 }
 
-/// A launch as `cuLaunchKernelEx` takes it; what is returned points to the attributes.
+/// A launch in the form for `cuLaunchKernelEx`; the result points to the attributes.
 pub fn launch_configuration(launch: &Launch, stream: CUstream, attributes: &[LaunchAttribute]) -> LaunchConfiguration {
     LaunchConfiguration {
         grid: launch.grid.as_array(),
@@ -205,7 +205,7 @@ pub fn launch_configuration(launch: &Launch, stream: CUstream, attributes: &[Lau
     }
 }
 
-/// The launch attributes that have to be said.
+/// The launch attributes that differ from the defaults.
 pub fn attributes(launch: &Launch) -> Vec<LaunchAttribute> {
     let attribute = |id, words: &[u32]| {
         let mut value = [0; 16];

@@ -1,12 +1,13 @@
 //! Kernel times from CUPTI, NVIDIA's profiling library, if it is installed.
 //!
-//! CUPTI has the device note when a kernel starts and ends. Events are two commands around it, and their own time counts
-//! too: about 5 µs on an H200. Function names, constants and the offsets of fields come from cupti_activity.h and
-//! cupti_result.h.
+//! With CUPTI, the device notes when a kernel starts and ends. Events are two commands around the kernel, so they also
+//! measure their own time: about 5 µs on an H200. Function names, constants and the offsets of fields come from
+//! cupti_activity.h and cupti_result.h.
 //!
-//! Asking CUPTI for its records takes a tenth of a millisecond and more, so [`Cupti::end_series`] asks once for all
+//! A request for CUPTI's records takes a tenth of a millisecond or more, so [`Cupti::end_series`] makes one for all
 //! launches of a series. A record belongs to the launch during which its kernel started: the host notes the time on
-//! CUPTI's clock before each launch and after the wait for it. A launch with no kernel or with several (one that launches
+//! CUPTI's clock before each launch and after the wait for it. If a launch has no kernel or several (it launches others
+//! itself), the whole series uses its events.
 //! others itself) leaves the whole series to its events.
 
 use std::alloc::{Layout, alloc, dealloc};
@@ -20,22 +21,22 @@ use libloading::Library;
 
 use crate::error::ProfilerError;
 
-/// The library, the newest first.
+/// Names of the library, newest first.
 const NAMES: [&str; 2] = ["libcupti.so.13", "libcupti.so.12"];
-/// Folders of a toolkit that may have it.
+/// Folders of a toolkit that may contain it.
 const FOLDERS: [&str; 4] = ["extras/CUPTI/lib64", TARGET, "lib64", "lib"];
 /// NVIDIA's name for servers with Arm's processors is sbsa.
 const TARGET: &str = if cfg!(target_arch = "aarch64") { "targets/sbsa-linux/lib" } else { "targets/x86_64-linux/lib" };
 
 const CUPTI_SUCCESS: c_int = 0;
-/// `CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL`: kernels are timed without being kept apart from each other.
+/// `CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL`: times kernels without serialising them.
 const KIND: c_int = 10;
 /// Offsets of `start` and `end`, ns, the same in all versions of `CUpti_ActivityKernel` since the fourth; `kind` is at
 /// 0.
 const START: usize = 16;
 const END: usize = 24;
 
-/// Room for some hundreds of records, and small enough that the allocator keeps the pages.
+/// Room for several hundred records, and small enough that the allocator keeps the pages.
 const BUFFER: usize = 64 << 10;
 /// `ACTIVITY_RECORD_ALIGNMENT`.
 const ALIGNMENT: usize = 8;
@@ -51,7 +52,7 @@ struct Span {
     end: u64,
 }
 
-/// What CUPTI's callbacks, which have no argument of ours, share with the rest. There is one CUPTI in a process.
+/// State shared with CUPTI's callbacks, which have no user argument. A process has one CUPTI.
 struct Collected {
     next: Option<NextRecord>,
     /// Kernels since the series began.
@@ -64,7 +65,7 @@ fn collected() -> MutexGuard<'static, Collected> {
     COLLECTED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Loads CUPTI, and says what was loaded; `toolkits` are roots of CUDA installations.
+/// Loads CUPTI, and returns the path of the library; `toolkits` are roots of CUDA installations.
 pub(super) fn library(toolkits: &[PathBuf]) -> Result<(Library, PathBuf), ProfilerError> {
     let in_toolkits = |name: &str| -> Vec<PathBuf> {
         toolkits
@@ -79,13 +80,13 @@ pub(super) fn library(toolkits: &[PathBuf]) -> Result<(Library, PathBuf), Profil
     found.ok_or(ProfilerError::NoCupti(NAMES))
 }
 
-/// Has the driver load a profiler's library into each process; Nsight Systems and others set it.
+/// Makes the driver load a profiler's library into each process; Nsight Systems and others set it.
 const INJECTION: &str = "CUDA_INJECTION64_PATH";
 /// Parts of the names of libraries that Nsight Compute, Nsight Systems and Compute Sanitizer load into a process, in lower
 /// case. Two users of CUPTI in one process break each other.
 const PROFILERS: [&str; 4] = ["injection", "sanitizer", "cupti", "nsight"];
 
-/// A profiler in this process, or one that comes with its first context.
+/// A profiler in this process, or one that will be loaded with its first context.
 fn other_profiler() -> Option<String> {
     let announced = std::env::var_os(INJECTION).map(|path| path.to_string_lossy().into_owned());
     announced.or_else(|| profiler_in(&std::fs::read_to_string("/proc/self/maps").unwrap_or_default()))
@@ -104,18 +105,18 @@ fn profiler_in(maps: &str) -> Option<String> {
 pub struct Cupti {
     flush: unsafe extern "C" fn(c_uint) -> c_int,
     now: unsafe extern "C" fn(*mut u64) -> c_int,
-    /// The launches of the series at hand, each from before it to after the wait for it.
+    /// The launches of the current series, each from before the launch to after the wait for it.
     launches: RefCell<Vec<Span>>,
     /// Keeps the functions in memory.
     _library: Library,
 }
 
 impl Cupti {
-    /// Loads CUPTI and lets it time all kernels of this process from now on; before the first context is made.
-    /// `toolkits` are roots of CUDA installations.
+    /// Loads CUPTI and lets it time all kernels of this process from now on. Call this before creating the first
+    /// context. `toolkits` are roots of CUDA installations.
     ///
     /// # Errors
-    /// It is not installed, is used by another profiler, or fails.
+    /// CUPTI is not installed, is used by another profiler, or fails.
     pub fn start(toolkits: &[PathBuf]) -> Result<Self, ProfilerError> {
         if let Some(other) = other_profiler() {
             return Err(ProfilerError::OtherProfiler(other));
@@ -144,7 +145,7 @@ impl Cupti {
         }
     }
 
-    /// The time now, ns, on the clock that kernels are timed by.
+    /// The time now, ns, on the clock that times kernels.
     pub fn now(&self) -> u64 {
         let mut time = 0;
         // SAFETY: `time` is a valid place for the answer.
@@ -162,10 +163,10 @@ impl Cupti {
         collected().kernels.clear();
     }
 
-    /// The time of each launch since the series began, ns, in their order; the device is idle.
+    /// The time of each launch since the series began, ns, in order. The device must be idle.
     ///
     /// # Errors
-    /// A launch has not exactly one kernel.
+    /// A launch does not have exactly one kernel.
     pub fn end_series(&self) -> Result<Vec<u64>, ProfilerError> {
         // SAFETY: no pointers; the callbacks lock only while they read a buffer, and no lock is held here.
         unsafe { (self.flush)(0) };
@@ -193,7 +194,7 @@ const fn layout() -> Layout {
     }
 }
 
-/// CUPTI asks for memory; none makes it drop records.
+/// Called by CUPTI for memory; without it, CUPTI drops records.
 unsafe extern "C" fn request(buffer: *mut *mut u8, size: *mut usize, most: *mut usize) {
     // SAFETY: CUPTI's places are valid; the layout is not empty. 0 stands for as many records as fit.
     unsafe {
@@ -203,7 +204,7 @@ unsafe extern "C" fn request(buffer: *mut *mut u8, size: *mut usize, most: *mut 
     }
 }
 
-/// CUPTI gives a buffer back, filled.
+/// Called by CUPTI to return a filled buffer.
 unsafe extern "C" fn complete(_context: *mut c_void, _stream: c_uint, buffer: *mut u8, _size: usize, filled: usize) {
     let mut collected = collected();
     if let Some(next) = collected.next {
@@ -218,7 +219,7 @@ unsafe extern "C" fn complete(_context: *mut c_void, _stream: c_uint, buffer: *m
                 }
                 (record.add(START).cast::<u64>().read(), record.add(END).cast::<u64>().read())
             };
-            // CUPTI writes 0 if it could not take the time.
+            // CUPTI writes 0 if it could not measure the time.
             if start > 0 && end >= start {
                 collected.kernels.push(Span { start, end });
             }
@@ -232,7 +233,7 @@ unsafe extern "C" fn complete(_context: *mut c_void, _stream: c_uint, buffer: *m
 mod tests {
     use super::*;
 
-    /// Goes through records of 32 bytes.
+    /// Iterates over records of 32 bytes.
     unsafe extern "C" fn next(buffer: *mut u8, filled: usize, record: *mut *mut u8) -> c_int {
         // SAFETY: the test's buffer has `filled` bytes, and `record` is null or a record in it.
         unsafe {
@@ -251,7 +252,7 @@ mod tests {
         let records: [[u64; 4]; 4] = [
             [KIND as u64, 0, 100, 150],
             [KIND as u64, 0, 300, 307],
-            // Another kind, and one without times.
+            // A record of another kind, and one without times.
             [1, 0, 900, 999],
             [KIND as u64, 0, 0, 0],
         ];

@@ -6,7 +6,7 @@ use crate::cupti_failure::CuptiFailure;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceError {
-    /// The driver's library is not there or is not a driver.
+    /// The driver's library is missing or is not a driver.
     #[error("{library} cannot be used: {message}")]
     Library { library: String, message: String },
     #[error("{library} finds no device")]
@@ -21,13 +21,13 @@ pub enum DeviceError {
     /// Any other failure of a driver call.
     #[error("{name}: {text} ({function})")]
     Call { function: &'static str, code: u32, name: String, text: String },
-    /// A launch that the device would take, and the one that the code is for would not.
+    /// A launch that the device supports, but the device of the code does not.
     #[error("{0}")]
     Refused(String),
 }
 
 impl DeviceError {
-    /// Whether a launch, or what a launch had to be allowed before, was refused: nothing has run.
+    /// Whether the driver refused a launch or its preparation: nothing has run.
     pub fn is_refused_launch(&self) -> bool {
         const LAUNCHES: [&str; 3] = ["cuLaunch", "cuFunc", "hipModuleLaunch"];
         const LIMITS: [&str; 2] = ["cuCtxSetLimit", "hipDeviceSetLimit"];
@@ -41,7 +41,8 @@ impl DeviceError {
     }
 }
 
-/// Why a vendor's profiling library does not time or count kernels. A message is a sentence without its end.
+/// The reason why a vendor's profiling library cannot time or count kernels. A message is a sentence without its full
+/// stop.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProfilerError {
     #[error(transparent)]
@@ -71,7 +72,7 @@ pub enum ProfilerError {
     #[error("it has not configured its session")]
     NotConfigured,
 
-    /// A launch has not exactly one kernel.
+    /// A launch does not have exactly one kernel.
     #[error("CUPTI reports {} for launch {launch}", if *kernels == 0 { "no kernel".into() } else { format!("{kernels} kernels") })]
     Kernels { kernels: usize, launch: usize },
     #[error("rocprofiler-sdk has reported {kernels} kernels for {launches} launches{}", if *dropped > 0 { format!("; {dropped} records found no room") } else { String::new() })]
@@ -97,7 +98,7 @@ pub enum ProfilerError {
     Cupti(CuptiFailure),
     #[error("{chip} has no counter {name}; {base} is written with {suffixes}")]
     CounterSuffix { chip: String, name: String, base: String, suffixes: &'static str },
-    /// `alike` are counters of the same unit.
+    /// `alike` are counters with the same unit.
     #[error("{chip} has no counter {name}; {}", if alike.is_empty() { "ncu --query-metrics lists those that there are".into() } else { format!("of {unit} there are {}", alike.join(", ")) })]
     NoCounter { chip: String, name: String, unit: String, alike: Vec<String> },
     #[error("CUPTI announced {announced} passes and has not ended after {made}")]

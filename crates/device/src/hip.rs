@@ -1,6 +1,6 @@
 //! AMD's HIP.
 //!
-//! Where a function is missing because the library is older, what needs it is refused by its name; nothing else is.
+//! If an older library lacks a function, only the operations that need it are refused, with the function's name.
 
 use std::ffi::{CStr, c_char};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub const LIBRARIES: [&str; 3] = ["libamdhip64.so.7", "libamdhip64.so.6", "libam
 /// Names the library to load, for tests.
 pub const LIBRARY_VARIABLE: &str = "MNEME_HIP_LIBRARY";
 
-/// The library to load: the one that is named by the variable, or the newest of the names above that can be loaded.
+/// The library to load: the one named by the variable, or the newest of the names above that loads.
 pub fn library() -> Option<PathBuf> {
     named().or_else(|| LIBRARIES.iter().map(PathBuf::from).find(|name| VendorLibrary::load(name).is_ok()))
 }
@@ -30,12 +30,12 @@ fn named() -> Option<PathBuf> {
     library::named(LIBRARY_VARIABLE)
 }
 
-/// Whether AMD's kernel driver is there, in this folder of devices; a library that is named may need none.
+/// Whether this folder of devices contains AMD's kernel driver; an explicitly named library may not need it.
 pub fn is_offered(devices: &Path) -> bool {
     named().is_some() || devices.join("kfd").exists()
 }
 
-/// Loads the library and opens device `ordinal`, which is then current on this thread.
+/// Loads the library and opens device `ordinal`, and makes it current on this thread.
 pub fn open(library: &Path, ordinal: i32) -> Result<Gpu, DeviceError> {
     if named().as_deref() == Some(library) {
         library::check(LIBRARY_VARIABLE, library)?;
@@ -45,18 +45,18 @@ pub fn open(library: &Path, ordinal: i32) -> Result<Gpu, DeviceError> {
     Gpu::open(library, Box::new(vendor), ordinal)
 }
 
-/// HIP's name of a function of the driver.
+/// HIP's name for a driver function.
 fn spelled(driver: &'static str) -> &'static str {
     hip::equivalent(driver).unwrap_or(driver)
 }
 
-/// The function that tells a device's properties, and so their layout.
+/// The function that returns a device's properties, which determines their layout.
 enum AskProperties {
     R0600(pointers::hipGetDevicePropertiesR0600),
     R0000(pointers::hipGetDeviceProperties),
 }
 
-/// Functions that the driver lacks, or has with other arguments or numbers.
+/// Functions that the driver lacks, or that have other arguments or numbers there.
 struct Amd {
     error_name: pointers::hipGetErrorName,
     error_text: pointers::hipGetErrorString,
@@ -76,7 +76,7 @@ impl Amd {
         unsafe {
             let properties = match library.function("hipGetDevicePropertiesR0600") {
                 Ok(function) => AskProperties::R0600(function),
-                // The symbol without a suffix has kept the layout that it had.
+                // The symbol without a suffix has kept its old layout.
                 Err(_) => AskProperties::R0000(library.function("hipGetDeviceProperties")?),
             };
             Ok(Self {
@@ -93,7 +93,7 @@ impl Amd {
     }
 }
 
-/// Something that this device, or this library of HIP, does not have.
+/// The error for a feature that this device or HIP library lacks.
 fn refused(function: &'static str, text: impl Into<String>) -> DeviceError {
     let name = hip::types::error_name(Status::NOT_SUPPORTED).unwrap_or_default().to_string_lossy().into_owned();
     DeviceError::Call { function, code: Status::NOT_SUPPORTED.0, name, text: text.into() }
@@ -165,8 +165,8 @@ impl VendorDriver for Amd {
         self.check("hipDeviceSetLimit", unsafe { set_limit(limit, value) })
     }
 
-    /// A kernel may use all the shared memory that a block can have without being asked to be allowed to; a launch that
-    /// wants more is refused.
+    /// A no-op: kernels may use all shared memory of a block without permission, and a launch that requests more is
+    /// refused.
     fn allow_dynamic_shared(&self, _: CUfunction, _: u32) -> Result<(), DeviceError> {
         Ok(())
     }
@@ -206,13 +206,13 @@ impl VendorDriver for Amd {
 
 /// Characters up to the first zero.
 fn text(characters: &[c_char]) -> String {
-    // A character has a sign on x86-64, and none on aarch64.
+    // Characters are signed on x86-64, and unsigned on aarch64.
     let bytes: Vec<u8> =
         characters.iter().flat_map(|character| character.to_ne_bytes()).take_while(|byte| *byte != 0).collect();
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// A number that says something.
+/// A positive number that fits.
 fn said(value: impl TryInto<u32>) -> Option<u32> {
     value.try_into().ok().filter(|value| *value > 0)
 }

@@ -1,4 +1,4 @@
-//! Reasons why a winner cannot be used.
+//! The reasons for refusing a winner.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,9 +1,9 @@
-//! Winners of tuning as an application's process can use them.
+//! Winners of tuning in a form for application processes.
 //!
-//! They are compiled, with all that decides which launches they are for. `mneme apply` writes them to a file that
+//! A winner is compiled code, with all conditions on its launches. `mneme apply` writes winners to a file that
 //! `MNEME_TUNED` names, and the recorder library reads it.
 
-// They panic if nobody reads; `mneme_system::console` has functions that do not.
+// These macros panic if the reader is gone; use `mneme_system::console` instead.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
 mod error;

@@ -1,4 +1,4 @@
-//! Questions that an application's process leaves in a folder for `mneme apply`, and the answers.
+//! Questions from an application's process to `mneme apply`, left in a folder, and the answers.
 //!
 //! Processes of several PID namespaces may use one folder, so questions have random names. Every answer repeats its
 //! question, and the reader refuses one that repeats another.
@@ -25,7 +25,7 @@ pub fn file(folder: &Path, name: &str, kind: &str) -> PathBuf {
     folder.join(format!("{name}.{kind}"))
 }
 
-/// Writes a question or an answer, so that a reader sees all of it or nothing.
+/// Writes a question or an answer atomically: a reader sees either all of it or no file.
 ///
 /// # Errors
 /// The file cannot be written.
@@ -34,12 +34,12 @@ pub fn save(what: &impl Serialize, folder: &Path, name: &str, kind: &str) -> std
     files::replace(&file(folder, name, kind), &text, FileAccess::Private)
 }
 
-/// A question or an answer, once it is there; `None` for what cannot be read, or what a stranger has left.
+/// A question or an answer, once it exists; `None` if it is unreadable or belongs to a stranger.
 pub fn load<T: DeserializeOwned>(folder: &Path, name: &str, kind: &str) -> Option<T> {
     serde_json::from_slice(&trust::read(&file(folder, name, kind)).ok()?).ok()
 }
 
-/// The questions of a folder that wait for their answers, with their names.
+/// The unanswered questions of a folder, with their names.
 pub fn waiting<T: DeserializeOwned>(folder: &Path, question: &str, answer: &str) -> Vec<(String, T)> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let paths = entries.flatten().map(|entry| entry.path());

@@ -1,8 +1,8 @@
-//! Rules for dimensions: a tuned launch, computed from the one that the application asks for.
+//! Rules for dimensions: they compute a tuned launch from the application's launch.
 //!
-//! A rule is what a space says of derived values (`grid.x = ceil(args[2] / block.x)`), in the same syntax, as far as it
-//! is arithmetic: numbers, `+ - * / %`, parentheses, `ceil`, `floor`, `round`, `abs`, `min`, `max`, and names. Nothing
-//! else is understood, and a rule with anything else is none: it is evaluated in the application's process.
+//! A rule contains a tuning space's derived values (`grid.x = ceil(args[2] / block.x)`), in the same syntax. The
+//! application's process evaluates it, so only arithmetic is supported: numbers, `+ - * / %`, parentheses, `ceil`,
+//! `floor`, `round`, `abs`, `min`, `max`, and names. An expression with anything else is not a rule.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -29,28 +29,28 @@ impl LaunchDimensions {
     }
 }
 
-/// Characters of an expression, and nesting.
+/// Limits on characters of an expression, and on nesting.
 const MAX_LENGTH: usize = 1000;
 const MAX_DEPTH: usize = 32;
-/// Whole numbers up to here are exact.
+/// Integers up to this bound are exact.
 const EXACT: f64 = 9_007_199_254_740_992.0;
 /// Fields of a launch, in the order of [`Fields`].
 const FIELDS: [&str; 7] = ["grid.x", "grid.y", "grid.z", "block.x", "block.y", "block.z", "shared_mem"];
 const RECORDED: &str = "recorded.";
 
-/// A rule as a file has it.
+/// A rule as stored in a file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DimensionRule {
-    /// What the tuner chose for parameters that are no fields of a launch.
+    /// The tuner's choices for parameters other than fields of a launch.
     pub values: BTreeMap<String, f64>,
-    /// Names and expressions, each of which may use those before it.
+    /// Names and expressions, each of which may use the previous ones.
     pub derived: Vec<(String, String)>,
 }
 
 impl DimensionRule {
-    /// The rule of the built-in spaces: as many threads along each axis as the application starts, or as many more as
-    /// the last block has.
+    /// The rule of the built-in spaces: along each axis, at least as many threads as the application starts, rounded up
+    /// to whole blocks.
     pub fn same_threads() -> Self {
         let axis = |axis: &str| {
             (format!("grid.{axis}"), format!("ceil(recorded.grid.{axis} * recorded.block.{axis} / block.{axis})"))
@@ -58,17 +58,17 @@ impl DimensionRule {
         Self { values: BTreeMap::new(), derived: ["x", "y", "z"].map(axis).into() }
     }
 
-    /// Whether it says what the grid is along every axis along which the block is another one.
+    /// Whether the rule defines the grid along every axis on which the block differs.
     pub fn covers(&self, recorded: &LaunchDimensions, tuned: &LaunchDimensions) -> bool {
         let (recorded, tuned) = (recorded.block.as_array(), tuned.block.as_array());
         let says = |field: &str| self.derived.iter().any(|(name, _)| name == field);
         (0..3).all(|axis| recorded[axis] == tuned[axis] || says(FIELDS[axis]))
     }
 
-    /// Reads the expressions.
+    /// Parses the expressions.
     ///
     /// # Errors
-    /// One of them is more than arithmetic.
+    /// An expression is more than arithmetic.
     pub fn read(&self) -> Result<ReadRule, NoArithmetic> {
         let derived = self.derived.iter().map(|(name, text)| {
             let expression = parse(text).ok_or_else(|| NoArithmetic(text.clone()))?;
@@ -78,7 +78,7 @@ impl DimensionRule {
     }
 }
 
-/// An expression that a rule cannot have.
+/// An expression that a rule does not support.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is more than arithmetic of known names")]
 pub struct NoArithmetic(String);
@@ -90,12 +90,12 @@ pub struct ReadRule {
     derived: Vec<(String, Expression)>,
 }
 
-/// What a rule starts from.
+/// The inputs of a rule.
 #[derive(Clone, Copy, Debug)]
 pub struct RuleInputs<'a> {
-    /// The application's launch: `recorded.grid.x` and so on, and the grid until the rule says otherwise.
+    /// The application's launch: `recorded.grid.x` and so on, and the grid until the rule changes it.
     pub launch: LaunchDimensions,
-    /// Where the winner was recorded, and the winner's own: what differs was chosen.
+    /// The winner's recorded launch and its tuned one: the tuner chose the differences.
     pub recorded: LaunchDimensions,
     pub tuned: LaunchDimensions,
     /// Little-endian bits of each argument of at most 8 bytes; `None` for larger ones.
@@ -110,10 +110,11 @@ fn fields(shape: &LaunchDimensions) -> Fields {
 }
 
 impl ReadRule {
-    /// What a launch is to be that was not tuned; `None` if the rule says nothing of it.
+    /// The tuned dimensions of a launch that was not verified; `None` if the rule does not apply.
     ///
-    /// It is for launches with the recorded block and shared memory. A kernel need not bear threads that the
-    /// application does not start, nor miss those that it does, unless it did where it was verified.
+    /// The rule applies to launches with the recorded block and shared memory. A kernel may depend on exactly the
+    /// threads that the application starts, so more (or fewer) threads are allowed only if the verified launch also had
+    /// more (or fewer).
     pub fn shape_elsewhere(&self, inputs: &RuleInputs<'_>) -> Option<LaunchDimensions> {
         let RuleInputs { launch, recorded, tuned, .. } = inputs;
         if (launch.block, launch.shared_mem) != (recorded.block, recorded.shared_mem) {
@@ -128,10 +129,10 @@ impl ReadRule {
         (0..3).all(bears).then_some(shape)
     }
 
-    /// The launch; `None` where it cannot be computed, or is no launch.
+    /// The tuned dimensions; `None` if they cannot be computed, or are not valid.
     pub fn shape(&self, inputs: &RuleInputs<'_>) -> Option<LaunchDimensions> {
         let (asked, recorded, tuned) = (fields(&inputs.launch), fields(&inputs.recorded), fields(&inputs.tuned));
-        // What the tuner has not changed is the application's; a grid is for the rule to say.
+        // Values that the tuner kept are the application's; the grid comes from the rule.
         let mut now: Fields =
             std::array::from_fn(
                 |field| if field < 3 || tuned[field] == recorded[field] { asked[field] } else { tuned[field] },
@@ -231,7 +232,7 @@ impl Expression {
                 }
             }
         };
-        // Beyond, the number would be another one.
+        // Larger numbers are not exact.
         (value.abs() < EXACT).then_some(value)
     }
 }

@@ -1,7 +1,7 @@
-//! Code for launches that repeat: what an application's process asks `mneme apply` for, and the answer.
+//! Specialised code for repeated launches: the requests of an application's process to `mneme apply`, and the answers.
 //!
-//! The recorder library leaves a [`SpecialisationRequest`] in the folder that `MNEME_DATA_DIR` names, and the kernel's
-//! IR beside it, under the names of a recording. The [`SpecialisationAnswer`] repeats the [`SpecialisedLaunch`].
+//! The recorder library writes a [`SpecialisationRequest`] and the kernel's IR to the folder that `MNEME_DATA_DIR`
+//! names, in files named like a recording's. The [`SpecialisationAnswer`] repeats the [`SpecialisedLaunch`].
 
 use std::path::Path;
 
@@ -15,24 +15,24 @@ use crate::mailbox;
 use crate::rule::LaunchDimensions;
 use crate::winner::{Winner, WinnerIdentity};
 
-/// The environment variable that says which arguments are folded; `mneme apply` sets it, and `MNEME_DATA_DIR`, which
-/// the requests go to.
+/// The environment variable for the kinds of folded arguments. `mneme apply` sets it, and sets `MNEME_DATA_DIR` to the
+/// folder of requests.
 pub const SPECIALISATION_VARIABLE: &str = "MNEME_SPECIALIZE";
 
 const REQUEST: &str = "request";
 const ANSWER: &str = "answer";
 
-/// The arguments that are folded into the code of a launch that repeats.
+/// The kinds of arguments to fold into the code of a repeated launch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FoldedKinds {
-    /// Integers: arithmetic with them comes to the same before a program runs and in it.
+    /// Integers only: constant folding gives the same results as arithmetic at run time.
     Integers,
-    /// Floating-point numbers too, of which results may differ in their last bits.
+    /// Floating-point numbers too; results may differ in their last bits.
     Scalars,
 }
 
 impl FoldedKinds {
-    /// Reads its name.
+    /// Parses the name.
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Integers, Self::Scalars].into_iter().find(|kinds| kinds.name() == text)
     }
@@ -45,25 +45,25 @@ impl FoldedKinds {
     }
 }
 
-/// A launch that repeats, and what is to be folded into its code: what an answer has to repeat.
+/// A repeated launch and its values to fold; the answer must repeat it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SpecialisedLaunch {
     /// Mangled.
     pub kernel: String,
-    /// Of the code that the kernel has.
+    /// A hash of the kernel's code.
     pub static_hash: u64,
-    /// The launch, and what it is to be.
+    /// The application's launch and the launch to make.
     pub recorded: LaunchDimensions,
     pub shape: LaunchDimensions,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<Dim3>,
     pub arguments: Vec<RecordedArgument>,
-    /// Those that are folded, counted from 0.
+    /// The indices of the folded arguments, from 0.
     pub folded: Vec<u32>,
 }
 
 impl SpecialisedLaunch {
-    /// Whether a winner's code is for this launch, with all that is to be folded.
+    /// Whether a winner's code is for this launch, with everything to be folded.
     fn has(&self, winner: &Winner) -> bool {
         (&winner.kernel, winner.static_hash) == (&self.kernel, self.static_hash)
             && (winner.recorded, winner.tuned, winner.cluster) == (self.recorded, self.shape, self.cluster)
@@ -72,24 +72,24 @@ impl SpecialisedLaunch {
     }
 }
 
-/// Code that is wanted for a launch which repeats.
+/// A request for specialised code.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SpecialisationRequest {
     pub launch: SpecialisedLaunch,
     /// The kernel, without instances; its modules are in the folder.
     pub record: KernelRecord,
-    /// How the application's own code was compiled, where the IR came with it.
+    /// The compilation options of the application's own code, if they came with the IR.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compiled: Option<CompileOptions>,
-    /// The winner that launches like this one get so far.
+    /// The current winner for launches like this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<WinnerIdentity>,
 }
 
-/// The code, or why there is none.
+/// The code, or the reason for its absence.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SpecialisationAnswer {
-    /// The request's.
+    /// The launch of the request.
     pub launch: SpecialisedLaunch,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub winner: Option<Winner>,
@@ -97,18 +97,18 @@ pub struct SpecialisationAnswer {
     pub refusal: String,
 }
 
-/// Why a request gets no code.
+/// The reason for a request without code.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SpecialisationError {
     #[error("the answer is to another request")]
     OtherRequest,
-    /// The reason that `mneme apply` gives.
+    /// The reason from `mneme apply`.
     #[error("{0}")]
     Refused(String),
 }
 
 impl SpecialisationRequest {
-    /// Writes it into the folder; the name of the request there.
+    /// Writes the request to the folder; returns its name.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -116,13 +116,13 @@ impl SpecialisationRequest {
         mailbox::ask(self, folder, REQUEST)
     }
 
-    /// Those of a folder that wait for their answers, with their names. A file that cannot be read is left out.
+    /// The unanswered requests of a folder, with their names. Unreadable files are skipped.
     pub fn waiting(folder: &Path) -> Vec<(String, Self)> {
         mailbox::waiting(folder, REQUEST, ANSWER)
     }
 
-    /// The answer to this request, once there is one under its name: its code, or why there is none. The answer to
-    /// another request has no code for this one.
+    /// The answer to this request, once a file has its name: the code, or the reason for its absence. An answer to
+    /// another request is refused.
     pub fn answer(&self, folder: &Path, name: &str) -> Option<Result<Winner, SpecialisationError>> {
         let SpecialisationAnswer { launch, winner, refusal } = mailbox::load(folder, name, ANSWER)?;
         let is_own = launch == self.launch && winner.as_ref().is_none_or(|winner| launch.has(winner));
@@ -135,7 +135,7 @@ impl SpecialisationRequest {
 }
 
 impl SpecialisationAnswer {
-    /// Writes the answer to the request of a name.
+    /// Writes the answer to the request with this name.
     ///
     /// # Errors
     /// The file cannot be written.

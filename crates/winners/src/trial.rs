@@ -11,25 +11,25 @@ use crate::mailbox;
 use crate::rule::LaunchDimensions;
 use crate::winner::WinnerIdentity;
 
-/// The environment variable with the number of launches on which a winner is tried; `mneme apply` sets it, and
-/// `MNEME_DATA_DIR`, which the recording and the trials go to.
+/// The environment variable for the number of launches on which to try a winner. `mneme apply` sets it, and sets
+/// `MNEME_DATA_DIR` to the folder of the recording and the trials.
 pub const TRIALS_VARIABLE: &str = "MNEME_VERIFY_FIRST";
 
 const TRIAL: &str = "trial";
 const VERDICT: &str = "verdict";
 
-/// A recorded launch, and the winner that is tried on it.
+/// A recorded launch, and the winner to try on it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WinnerTrial {
     pub winner: WinnerIdentity,
-    /// What the launch is to be with the winner.
+    /// The winner's dimensions for the launch.
     pub shape: LaunchDimensions,
-    /// Where the launch is recorded. The dynamic hash is random in part: no two trials have the same.
+    /// The recording of the launch. Part of the dynamic hash is random, so each trial has a different one.
     pub static_hash: u64,
     pub dynamic_hash: u64,
 }
 
-/// Whether the replay verified; why not, if it did not.
+/// Whether the replay verified, and the reason if it did not.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TrialVerdict {
     pub trial: WinnerTrial,
@@ -38,7 +38,7 @@ pub struct TrialVerdict {
 }
 
 impl WinnerTrial {
-    /// Writes it into the folder; the name of the trial there.
+    /// Writes the trial to the folder; returns its name.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -46,12 +46,12 @@ impl WinnerTrial {
         mailbox::ask(self, folder, TRIAL)
     }
 
-    /// Those of a folder that wait for their verdict, with their names. A file that cannot be read is left out.
+    /// The trials in a folder without a verdict, with their names. Unreadable files are skipped.
     pub fn waiting(folder: &Path) -> Vec<(String, Self)> {
         mailbox::waiting(folder, TRIAL, VERDICT)
     }
 
-    /// The verdict on this trial, once there is one under its name. A verdict on another trial counts as a refutation.
+    /// The verdict on this trial, once a file has its name. A verdict on another trial counts as a refutation.
     pub fn verdict(&self, folder: &Path, name: &str) -> Option<TrialVerdict> {
         let verdict: TrialVerdict = mailbox::load(folder, name, VERDICT)?;
         if verdict.trial == *self {
@@ -63,7 +63,7 @@ impl WinnerTrial {
 }
 
 impl TrialVerdict {
-    /// Writes the verdict on the trial of a name.
+    /// Writes the verdict on the trial with this name.
     ///
     /// # Errors
     /// The file cannot be written.

@@ -1,4 +1,4 @@
-//! Winners, and the file that has them.
+//! Winners, and the file that stores them.
 
 use std::path::{Path, PathBuf};
 
@@ -14,11 +14,11 @@ use mneme_system::files::{self, FileAccess, trust};
 use crate::error::WinnerError;
 use crate::rule::{DimensionRule, LaunchDimensions};
 
-/// The environment variable that names such files, separated by colons.
+/// The environment variable that names winner files, separated by colons.
 pub const VARIABLE: &str = "MNEME_TUNED";
-/// The environment variable that has replaced launches timed.
+/// The environment variable that makes the recorder time replaced launches.
 pub const TIMES_VARIABLE: &str = "MNEME_TIMES";
-/// Of the file.
+/// Version of the file.
 pub const VERSION: u32 = 4;
 
 /// The file.
@@ -27,109 +27,109 @@ pub struct Winners {
     /// [`VERSION`].
     pub format: u32,
     pub winners: Vec<Winner>,
-    /// Of the text, as [`checked_text`] has it: the last member.
+    /// The sum of the text, as in [`checked_text`]; must be the last member.
     #[serde(default)]
     checksum: String,
 }
 
-/// Code that was found to be better than a kernel's own.
+/// Code that tuning found to be better than a kernel's own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Winner {
     /// Mangled.
     pub kernel: String,
-    /// Of the code that it was made from.
+    /// The hash of the code it was made from.
     pub static_hash: u64,
-    /// Of its machine code: "sm_90", "gfx90a:sramecc+:xnack-", or "cpu".
+    /// The architecture of its machine code: "sm_90", "gfx90a:sramecc+:xnack-", or "cpu".
     pub architecture: String,
     /// Machine code, an ELF object, and its sum (XXH3-64).
     pub code: PathBuf,
     pub checksum: u64,
     /// Offset and size of each argument in the parameter buffer, bytes.
     pub layout: Vec<(u32, u32)>,
-    /// The launch that it was tuned for, and what that is to be.
+    /// The recorded launch, and its tuned dimensions.
     pub recorded: LaunchDimensions,
     pub tuned: LaunchDimensions,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster: Option<Dim3>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cooperative: bool,
-    /// What the recorded launch was given.
+    /// The arguments of the recorded launch.
     pub arguments: Vec<RecordedArgument>,
     #[serde(default)]
     pub folded: Folded,
-    /// Words of arguments that look like addresses, and are in no recorded allocation: the argument, and the offset in
-    /// it, bytes. They have to be the same as any number.
+    /// Words of arguments that look like addresses but are outside all recorded allocations: the argument, and the
+    /// offset in it, bytes. They must match like other numbers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub numbers: Vec<(u32, u32)>,
-    /// Its dimensions are not used, but those that the application asks for.
+    /// The tuned dimensions are ignored; launches keep the application's.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub keeps_dimensions: bool,
-    /// Threads that a block may have at most, where the code was told.
+    /// The maximum number of threads in a block, if the code was compiled with one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_threads: Option<u32>,
-    /// The code verified with the dimensions of the recorded launch, too: other launches may have it with theirs.
+    /// The code also verified with the recorded launch's dimensions, so other launches may keep theirs.
     #[serde(default)]
     pub bears_own_dimensions: bool,
-    /// Other recorded launches on which it verified.
+    /// Other recorded launches that verified.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub verified: Vec<VerifiedLaunch>,
-    /// What launches are to be that were not verified, if their dimensions may change at all.
+    /// The rule for launches that were not verified, if their dimensions may change at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rule: Option<DimensionRule>,
-    /// Of the image that it was recorded from, as the recording has it: a kernel of an equal one is recognised by it.
+    /// The sum of the recorded image, from the recording. A kernel from an equal image is recognised by it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<u64>,
     /// The kernel prints.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub prints: bool,
-    /// Times of a launch in the session that found it, ns.
+    /// Times of a launch in the tuning session, ns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<f64>,
-    /// Where it comes from.
+    /// The origin of the winner.
     pub source: PathBuf,
 }
 
 /// A recorded launch on which a winner verified.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct VerifiedLaunch {
-    /// The launch, and what it is to be.
+    /// The launch, and its tuned dimensions.
     pub recorded: LaunchDimensions,
     pub tuned: LaunchDimensions,
     pub arguments: Vec<RecordedArgument>,
-    /// As [`Winner::numbers`].
+    /// See [`Winner::numbers`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub numbers: Vec<(u32, u32)>,
 }
 
-/// What tells a winner from all others.
+/// The identity of a winner.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WinnerIdentity {
     /// Mangled.
     pub kernel: String,
-    /// Of the code that it was made from.
+    /// The hash of the code it was made from.
     pub static_hash: u64,
-    /// Where it comes from.
+    /// The origin of the winner.
     pub source: PathBuf,
     /// The launch that it was tuned for.
     pub recorded: LaunchDimensions,
     pub arguments: Vec<RecordedArgument>,
-    /// Of its machine code.
+    /// The sum of its machine code.
     pub checksum: u64,
 }
 
-/// What of a launch is part of the code, so that the code is for such launches alone.
+/// The parts of a launch that are constants in the code, which is only valid for launches with the same values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Folded {
-    /// Arguments, counted from 0.
+    /// Argument indices, from 0.
     pub arguments: Vec<u32>,
     /// Grid and block, as tuned.
     pub dimensions: bool,
     /// The size of dynamic shared memory, as tuned.
     pub shared_size: bool,
-    /// Dynamic shared memory itself, for which a launch must not ask then.
+    /// Dynamic shared memory itself; launches must then request none.
     pub shared_memory: bool,
 }
 
@@ -141,7 +141,7 @@ impl Winners {
     /// Reads a file.
     ///
     /// # Errors
-    /// It cannot be read, or is not what [`Self::save`] has written.
+    /// The file cannot be read, or was not written by [`Self::save`].
     pub fn load(path: &Path) -> Result<Self, WinnerError> {
         let text = trust::read(path).map_err(|source| WinnerError::Unread { path: path.into(), source })?;
         let mut found: Self =
@@ -156,7 +156,7 @@ impl Winners {
         Ok(found)
     }
 
-    /// Writes it, so that a reader sees all of it or what was there before.
+    /// Writes the file atomically: a reader sees either all of it or the previous contents.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -164,7 +164,7 @@ impl Winners {
         files::replace(path, &self.text(), FileAccess::Private)
     }
 
-    /// What a file of it has, with its checksum.
+    /// The text of its file, with checksum.
     pub fn text(&self) -> Vec<u8> {
         let file = Self { checksum: checked_text::NO_CHECKSUM.into(), ..self.clone() };
         let mut text = serde_json::to_vec_pretty(&file).expect("plain data serialises");
@@ -180,7 +180,8 @@ impl Winner {
         WinnerIdentity { kernel, static_hash, source, recorded, arguments, checksum }
     }
 
-    /// Whether the code can be launched so: dimensions may be folded into it, and blocks have a bound.
+    /// Whether the code can be launched with these dimensions: they may be folded into the code, and blocks have a
+    /// bound.
     pub fn allows(&self, shape: &LaunchDimensions) -> bool {
         let Self { tuned, folded, max_threads, .. } = self;
         let dimensions = !folded.dimensions || (shape.grid, shape.block) == (tuned.grid, tuned.block);
@@ -258,7 +259,7 @@ mod tests {
         std::fs::write(at("code"), "cope").unwrap();
         assert!(matches!(image(), Err(WinnerError::DamagedCode(_))));
         let text = std::fs::read(at("tuned.json")).unwrap();
-        // The sum is of all: of dimensions too, which may be anything.
+        // The sum covers everything, including dimensions, which can have any value.
         for bit in 0..8 * text.len() {
             let mut flipped = text.clone();
             flipped[bit / 8] ^= 1 << (bit % 8);

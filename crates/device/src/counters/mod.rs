@@ -1,7 +1,7 @@
-//! Hardware counters of NVIDIA's GPUs, from CUPTI's range profiler where it is installed.
+//! Hardware counters of NVIDIA GPUs, from CUPTI's range profiler if it is installed.
 //!
-//! A launch is a range. The device counts a few things at a time, so that the range is repeated, once for each pass,
-//! with memory put back between: user range and user replay, in CUPTI's words.
+//! A launch is a range. The device counts only a few things at a time, so the range is repeated once for each pass,
+//! with memory restored in between. CUPTI calls this user range and user replay.
 
 mod functions;
 mod schedule;
@@ -21,37 +21,37 @@ use self::schedule::{Chip, Image, Schedule};
 use super::gpu::VendorLibrary;
 use crate::error::ProfilerError;
 
-/// Passes that CUPTI may want beyond those that it has announced, before that is taken for a fault.
+/// Passes that CUPTI may request beyond those announced; more count as a fault.
 const MORE_PASSES: usize = 8;
 
-/// A launch that is repeated, once for each pass.
+/// A launch that is repeated once for each pass.
 pub trait CountedLaunch {
     type Error;
 
-    /// Before a pass; not counted.
+    /// Prepares a pass; not counted.
     fn prepare(&mut self) -> Result<(), Self::Error>;
 
     /// Launches, and waits for the end.
     fn launch(&mut self) -> Result<(), Self::Error>;
 
-    /// Puts memory back; not counted.
+    /// Restores memory; not counted.
     fn restore(&mut self) -> Result<(), Self::Error>;
 }
 
-/// What can count on a device, in its context.
+/// A device's counters, in its context.
 pub struct Counters {
     chip: Chip,
     context: usize,
-    /// The counters of last time.
+    /// The previous counters.
     schedule: Option<Schedule>,
 }
 
 impl Counters {
-    /// Loads CUPTI for the context that is current in this driver's library; `device` is the driver's number for its
-    /// device, and `toolkits` are roots of CUDA installations.
+    /// Loads CUPTI for the current context of this driver library. `device` is the driver's number of its device, and
+    /// `toolkits` are roots of CUDA installations.
     ///
     /// # Errors
-    /// Why nothing can be counted.
+    /// Counting is impossible; the error tells the reason.
     pub fn open(toolkits: &[PathBuf], driver: &Path, device: i32) -> Result<Self, ProfilerError> {
         let library = VendorLibrary::load(driver)?;
         let mut context = std::ptr::null_mut();
@@ -74,9 +74,10 @@ impl Counters {
 
     /// Counts a launch.
     ///
-    /// The value is an error if nothing was counted.
+    /// The value is an error if counting failed.
     ///
     /// # Errors
+    /// The launch failed.
     /// Those of the launch.
     pub fn count<L: CountedLaunch>(
         &mut self,
@@ -136,17 +137,17 @@ fn chip(functions: &Rc<Functions>, context: usize, device: usize) -> Result<Chip
         let (image_size, image) = (availability.size(), availability.address());
         let mut parameters = p::CounterAvailability { context, image_size, image, ..p::CounterAvailability::default() };
         functions.availability.call(&mut parameters)?;
-        // A text of CUPTI's own.
+        // A text owned by CUPTI.
         let name = CStr::from_ptr(name.name as *const c_char).to_owned();
         Ok(Chip { functions: functions.clone(), name, availability })
     }
 }
 
-/// The profiler at work on a context, until this is dropped: launches are slower meanwhile.
+/// The profiler, active on a context until this is dropped; meanwhile launches are slower.
 struct RangeProfiler<'a> {
     functions: &'a Functions,
     profiler: usize,
-    /// What CUPTI writes counts to.
+    /// The buffer for CUPTI's counts.
     data: Image,
 }
 
@@ -160,7 +161,7 @@ impl<'a> RangeProfiler<'a> {
         Ok(enabled)
     }
 
-    /// One range, without any inside of it.
+    /// Configures one range without nested ranges.
     fn configure(&mut self, schedule: &mut Schedule) -> Result<(), Failed> {
         let profiler = self.profiler;
         let mut size = p::RangeCounterDataSize {
@@ -201,7 +202,7 @@ impl<'a> RangeProfiler<'a> {
         }
     }
 
-    /// Counts one pass; whether it was the last.
+    /// Counts one pass; returns whether it was the last.
     fn pass<E>(&mut self, launch: impl FnOnce() -> Result<(), E>) -> Result<Result<bool, Failed>, E> {
         let profiler = self.profiler;
         let mut push = p::RangePush { profiler, name: c"launch".as_ptr() as usize, ..p::RangePush::default() };
@@ -223,7 +224,7 @@ impl<'a> RangeProfiler<'a> {
         Ok(ended.map(|()| stop.is_last != 0))
     }
 
-    /// What was counted in all passes.
+    /// The values counted in all passes.
     fn values(&mut self, schedule: &Schedule) -> Result<Vec<f64>, ProfilerError> {
         let mut decode = p::RangeDecode { profiler: self.profiler, ..p::RangeDecode::default() };
         let mut info = p::RangeCounterDataInfo {

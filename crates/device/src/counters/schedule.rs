@@ -1,6 +1,6 @@
-//! The host half: which hardware counters there are, and in which passes they are counted.
+//! The host half: the available hardware counters, and the passes to count them in.
 //!
-//! It needs CUPTI and the name of a chip, and no GPU.
+//! It needs CUPTI and the name of a chip, but not a GPU.
 
 use std::ffi::{CStr, CString, c_char};
 use std::rc::Rc;
@@ -10,9 +10,9 @@ use mneme_abi::cuda::profiler_structures as p;
 use super::functions::{Failed, Functions};
 use crate::error::ProfilerError;
 
-/// Names that a message suggests at most.
+/// The maximum number of names that a message suggests.
 const SUGGESTED: usize = 12;
-/// Kinds of counters with what is written behind their names.
+/// Kinds of counters, with the suffixes of their names.
 const KINDS: [(u32, &str); 3] = [
     (p::METRIC_COUNTER, ".sum, .avg, .min or .max"),
     (p::METRIC_RATIO, ".ratio, .pct or .max_rate"),
@@ -35,13 +35,13 @@ impl Image {
         self.bytes
     }
 
-    /// Its address, or 0 where it is empty; CUPTI writes what it is told to write.
+    /// The buffer's address, or 0 if it is empty; CUPTI writes to it as requested.
     pub fn address(&mut self) -> usize {
         if self.bytes == 0 { 0 } else { self.words.as_mut_ptr() as usize }
     }
 }
 
-/// Names as an array of C's, which lasts as long as this.
+/// Names as a C array that lives as long as this object.
 pub struct Names {
     _texts: Vec<CString>,
     pointers: Vec<*const c_char>,
@@ -49,7 +49,7 @@ pub struct Names {
 
 impl Names {
     fn new(names: &[String]) -> Self {
-        // No name of a counter has a zero byte, and what has one is not known.
+        // Counter names do not contain zero bytes, so a name with one is unknown.
         let texts: Vec<CString> =
             names.iter().map(|name| CString::new(name.replace('\0', "?")).unwrap_or_default()).collect();
         let pointers = texts.iter().map(|text| text.as_ptr()).collect();
@@ -65,21 +65,21 @@ impl Names {
     }
 }
 
-/// A chip, as CUPTI knows it.
+/// A chip, as CUPTI describes it.
 pub struct Chip {
     pub functions: Rc<Functions>,
     pub name: CString,
-    /// Of which counters this device has; empty for those of the chip.
+    /// Which counters this device has; empty for all counters of the chip.
     pub availability: Image,
 }
 
-/// Counters that are to be counted together.
+/// Counters to count together.
 pub struct Schedule {
     functions: Rc<Functions>,
     host: usize,
     pub wanted: Vec<String>,
     pub names: Names,
-    /// What the device is programmed with.
+    /// The device's configuration.
     pub config: Image,
     pub passes: usize,
 }
@@ -88,7 +88,7 @@ impl Chip {
     /// Schedules counters.
     ///
     /// # Errors
-    /// A counter is not known, or CUPTI fails.
+    /// A counter is unknown, or CUPTI fails.
     pub fn schedule(&mut self, wanted: &[String]) -> Result<Schedule, ProfilerError> {
         self.scheduled(wanted).map_err(|failed| {
             let is_unknown = failed.function == self.functions.add_metrics.name
@@ -145,7 +145,7 @@ impl Chip {
         Ok(schedule)
     }
 
-    /// The error for a counter that is not known, with what is known that is like it.
+    /// The error for an unknown counter, with similar known names.
     fn unknown(&mut self, name: &str) -> ProfilerError {
         let chip = self.name.to_string_lossy().into_owned();
         let base = name.split('.').next().unwrap_or(name);
@@ -177,7 +177,7 @@ impl Chip {
     }
 }
 
-/// Characters that two names begin with.
+/// The length of the common prefix of two names.
 fn common(one: &str, other: &str) -> usize {
     one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count()
 }
@@ -217,7 +217,7 @@ mod tests {
     use std::path::Path;
     use std::sync::{Mutex, PoisonError};
 
-    /// CUPTI's host half now and then fails where two threads use it at once.
+    /// CUPTI's host half sometimes fails if two threads use it at once.
     static ALONE: Mutex<()> = Mutex::new(());
 
     fn chip(name: &str) -> Chip {

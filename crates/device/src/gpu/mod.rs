@@ -1,7 +1,7 @@
-//! A GPU behind its vendor's library: what NVIDIA's driver and AMD's HIP have in common.
+//! A GPU behind its vendor's library: the common part of NVIDIA's driver and AMD's HIP.
 //!
-//! HIP mirrors the driver: most of its functions mean the same and take the same arguments, types and numbers. What
-//! does not is asked of a [`VendorDriver`].
+//! HIP mirrors the driver: most of its functions have the same meaning, arguments, types and numbers. A
+//! [`VendorDriver`] provides the others.
 
 mod table;
 mod vendor;
@@ -25,10 +25,10 @@ use crate::error::{DeviceError, ProfilerError};
 use mneme_model::device::{Description, Timer};
 use mneme_model::launch::Launch;
 
-/// `CU_STREAM_DEFAULT`: in order with the default stream, which copies from and to the host and memsets run in.
+/// `CU_STREAM_DEFAULT`: ordered with the default stream, which runs host copies and memsets.
 const STREAM_DEFAULT: u32 = 0;
 
-/// A library of the vendor's that times kernels, in place of events.
+/// A vendor's library that times kernels instead of events.
 pub enum Profiler {
     Cupti(Cupti),
     Rocprofiler(Box<Rocprofiler>),
@@ -92,7 +92,7 @@ impl Gpu {
         Ok(gpu)
     }
 
-    /// Lets a library time kernels, which it was started for before this device was opened.
+    /// Lets a library time kernels. The library was started before this device was opened.
     pub fn time_with(&mut self, profiler: Profiler) {
         self.description.timer = match profiler {
             Profiler::Cupti(_) => Timer::Cupti,
@@ -168,7 +168,7 @@ impl Gpu {
         AllocationProperties::pinned(self.device)
     }
 
-    /// Maps new memory in a range that is reserved.
+    /// Maps new memory in a reserved range.
     fn map_reserved(&self, address: u64, size: u64) -> Result<(), DeviceError> {
         let bytes = size as usize;
         let mut handle = 0;
@@ -199,7 +199,7 @@ impl Gpu {
     }
 
     fn launch(&self, function: DeviceFunction, launch: &Launch, arguments: &[Vec<u8>]) -> Result<(), DeviceError> {
-        // One by one: in a packed buffer they would have to lie as this architecture lays them out.
+        // One by one: a packed buffer would need this architecture's layout.
         let mut places: Vec<*mut c_void> =
             arguments.iter().map(|argument| argument.as_ptr().cast_mut().cast()).collect();
         let call = LaunchCall {
@@ -234,7 +234,7 @@ impl Gpu {
         self.check("cuLaunchKernel", code)
     }
 
-    /// A kernel's or variable's name as a library takes it.
+    /// Converts a kernel's or variable's name for a library call.
     fn name_of(&self, function: &'static str, name: &str) -> Result<CString, DeviceError> {
         CString::new(name).map_err(|_| DeviceError::Call {
             function: self.vendor.spelled(function),
@@ -292,8 +292,8 @@ impl Device for Gpu {
     }
 
     fn protect(&self, address: u64, size: u64) -> Result<(), DeviceError> {
-        // A copy from pageable memory returns while the device still writes (in the default stream, not in ours); it
-        // would hit memory that may not be written any more.
+        // A copy from pageable memory returns while the device still writes (in the default stream, not in this
+        // object's); it would then write to protected memory.
         self.vendor.synchronize()?;
         self.set_access(address, size, memory_access::READ)
     }
@@ -438,7 +438,7 @@ impl Device for Gpu {
         let [before, after] = self.events;
         let mut milliseconds = 0.0;
         let since = self.cupti().map_or(0, Cupti::now);
-        // Until the device is done: HIP may hand a launch to a thread of its own.
+        // Held until the device is done: HIP may hand a launch to one of its threads.
         let tagged = self.rocprofiler().and_then(Rocprofiler::tag);
         // SAFETY: events and stream are this object's own; `milliseconds` is a valid place for the answer.
         unsafe {

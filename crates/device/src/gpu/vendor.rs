@@ -1,4 +1,4 @@
-//! A vendor of GPUs, as far as vendors differ.
+//! The interface to the differences between GPU vendors.
 
 use mneme_abi::cuda::types::*;
 use mneme_model::device::DeviceLimits;
@@ -6,18 +6,18 @@ use mneme_model::launch::Launch;
 
 use crate::error::DeviceError;
 
-/// A launch as a library's function takes it.
+/// The arguments of a library's launch function.
 pub struct LaunchCall<'a> {
     pub function: CUfunction,
     pub launch: &'a Launch,
     pub stream: CUstream,
-    /// The place of each argument.
+    /// Pointers to the arguments.
     pub parameters: *mut *mut c_void,
 }
 
-/// A vendor's part of a device. Functions are named as the CUDA driver's symbols wherever they are shared.
+/// The vendor-specific part of a device. Shared functions have the names of the CUDA driver's symbols.
 pub trait VendorDriver {
-    /// What the vendor calls a function of the driver.
+    /// Translates the name of a driver function to the vendor's name.
     fn spelling(&self) -> fn(&'static str) -> &'static str;
 
     /// Name and description of an error.
@@ -26,7 +26,7 @@ pub trait VendorDriver {
     /// Makes a device current on this thread.
     fn select(&self, device: CUdevice) -> Result<(), DeviceError>;
 
-    /// Waits for everything that the current device was given to do.
+    /// Waits for all work of the current device.
     fn synchronize(&self) -> Result<(), DeviceError>;
 
     /// Version of the library's interface, e.g. "13.0".
@@ -42,24 +42,24 @@ pub trait VendorDriver {
 
     fn allow_large_clusters(&self, function: CUfunction) -> Result<(), DeviceError>;
 
-    /// Launches with what `cuLaunchKernel` has no place for.
+    /// Launches with options that `cuLaunchKernel` does not support.
     ///
     /// # Safety
-    /// The handles are the library's; arguments, one for each parameter, live until the call returns.
+    /// The handles belong to the library; arguments, one for each parameter, live until the call returns.
     unsafe fn launch_with_attributes(&self, call: &LaunchCall<'_>) -> Result<(), DeviceError>;
 
     fn spelled(&self, function: &'static str) -> &'static str {
         self.spelling()(function)
     }
 
-    /// What a call returned.
+    /// Turns a returned status into a result.
     fn check(&self, function: &'static str, status: Status) -> Result<(), DeviceError> {
         if status == Status::SUCCESS {
             return Ok(());
         }
         let (name, text) = self.error(status);
         let function = self.spelled(function);
-        // Users know functions without the suffix that says which variant of the symbol is meant.
+        // Users know functions without the suffix for the symbol's variant.
         let function = function.strip_suffix("_v2").unwrap_or(function);
         Err(DeviceError::Call { function, code: status.0, name, text })
     }
