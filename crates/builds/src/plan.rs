@@ -1,4 +1,4 @@
-//! The plan of a builder: what all its builds have in common.
+//! The plan of a builder: the common settings of all its builds.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::texts::Keep;
 
-/// What builds have in common, but for the code that they start from.
+/// The common settings of builds, apart from the input code.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct BuildPlan {
     pub recorded: RecordedKernel,
@@ -17,27 +17,27 @@ pub struct BuildPlan {
     pub external: Option<External>,
     /// IR to return.
     pub keep: Keep,
-    /// Builds that fail report the texts that they had come to.
+    /// Failed builds report the texts produced so far.
     pub texts: bool,
-    /// Bounds the memory of a build, bytes.
+    /// Memory limit of a build, bytes.
     pub memory: Option<u64>,
-    /// Builds are made one after the other in one process, as profilers and debuggers like it: without limits, and the
-    /// first that goes wrong is the last.
+    /// Runs builds one after the other in one process, for profilers and debuggers: without limits, and the first crash
+    /// ends all.
     pub in_process: bool,
 }
 
-/// A program that runs pass pipelines in the builder's place, and its arguments besides the pipeline.
+/// A program that runs pass pipelines instead of the builder, and its arguments besides the pipeline.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct External {
-    /// A path, or a name; `opt-19` where `None`, with the version of the LLVM that builds.
+    /// A path or a name; for `None`, `opt-19` with the builder's version of LLVM.
     pub program: Option<PathBuf>,
     /// Shared objects with passes (`-load-pass-plugin`).
     pub plugins: Vec<PathBuf>,
-    /// Further options, as they are.
+    /// Further options, passed unchanged.
     pub arguments: Vec<String>,
 }
 
-/// What the recording says of a kernel and of its launch, as far as builds use it.
+/// The recorded facts about a kernel and its launch that builds use.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct RecordedKernel {
     /// The folder of the recording.
@@ -52,7 +52,7 @@ pub struct RecordedKernel {
     pub launches: Vec<Vec<u64>>,
     /// The layout of the parameters.
     pub signature: Vec<ArgumentLayout>,
-    /// How the application's own code was compiled.
+    /// The compilation options of the application's own code.
     pub compiled: Option<CompileOptions>,
     /// The files with the application's own code, in the recording's folder.
     pub original: Vec<CodeFile>,

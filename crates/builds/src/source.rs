@@ -1,6 +1,6 @@
-//! CUDA source in a recorded kernel's place.
+//! CUDA source that replaces a recorded kernel.
 //!
-//! It is compiled as `mneme-cc` compiles what is recorded.
+//! It is compiled in the same way as `mneme-cc` compiles the recorded code.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,11 +11,11 @@ use mneme_sandbox::tools::{self, TransientFile};
 use mneme_system::toolkits;
 use thiserror::Error;
 
-/// The compiler where none is named, nor known of the recorded code.
+/// The compiler if neither the command line nor the recorded code names one.
 pub const DEFAULT_COMPILER: &str = "clang++-19";
 
-/// Options with which clang gives the IR that its front end makes, before any pass. `-O3` keeps the front end from
-/// marking functions `optnone` and makes it emit what optimisations need (lifetimes, alias information).
+/// Options that make clang write the IR from its front end, before any pass. `-O3` keeps the front end from marking
+/// functions `optnone`, and makes it emit information for optimisations (lifetimes, alias information).
 pub const IR_OPTIONS: [&str; 6] =
     ["-emit-llvm", "-c", "-O3", "-Xclang", "-disable-llvm-passes", "-fno-discard-value-names"];
 
@@ -26,20 +26,20 @@ pub struct CudaSource<'a> {
     pub compiler: &'a Path,
     /// The application's own flags (`-I`, `-D`, `-std=`, …).
     pub flags: &'a [String],
-    /// Architecture, as the recorded IR's ("sm_90").
+    /// Architecture in the form of the recorded IR ("sm_90").
     pub arch: &'a str,
-    /// The compiler's time.
+    /// The compiler's time limit.
     pub limit: Duration,
 }
 
-/// Why there is no bitcode; each message is for the user.
+/// The reason for missing bitcode; each message is for the user.
 #[derive(Debug, Error)]
 pub enum SourceError {
     #[error("nothing can be passed to {compiler}: {source}")]
     NoFile { compiler: String, source: io::Error },
     #[error("{compiler} cannot be run ({source}); --clang names a clang")]
     NotRun { compiler: String, source: io::Error },
-    /// With the compiler's own text.
+    /// Includes the compiler's own text.
     #[error("{file} cannot be compiled:\n{text}")]
     Rejected { file: String, text: String },
     #[error("{compiler} wrote no IR of {file}")]
@@ -53,7 +53,7 @@ pub enum SourceError {
 }
 
 impl CudaSource<'_> {
-    /// The device's bitcode, libdevice linked in, before any pass.
+    /// The device's bitcode with libdevice linked in, before any pass.
     ///
     /// # Errors
     /// The compiler refuses the source, cannot be run, or takes too long.
@@ -82,8 +82,8 @@ impl CudaSource<'_> {
         if let Some(toolkit) = toolkit().filter(|_| !self.flags.iter().any(|flag| flag.starts_with("--cuda-path"))) {
             command.arg(format!("--cuda-path={}", toolkit.display()));
         }
-        // The optimised code is the same; what is found in it is told by line. The application's flags may say
-        // otherwise.
+        // Debug information does not change optimised code, and lets findings name lines. The application's flags may
+        // override it.
         command
             .arg("-gline-tables-only")
             .args(self.flags)
@@ -100,7 +100,7 @@ impl CudaSource<'_> {
     }
 }
 
-/// The first toolkit that has CUDA's headers.
+/// The first toolkit that contains CUDA's headers.
 fn toolkit() -> Option<PathBuf> {
     toolkits::toolkits().into_iter().find(|root| root.join("include/cuda_runtime.h").is_file())
 }

@@ -1,10 +1,10 @@
-//! The IR, PTX and logs that a build returns, and the choice among them.
+//! The IR, PTX and logs that a build returns, and the selection of them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::progress::Stage;
 
-/// What a build returns besides its image.
+/// The outputs of a build besides its image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Keep {
     /// The IR that the pipeline starts from.
@@ -13,13 +13,13 @@ pub struct Keep {
     pub after: bool,
     /// The instructions of an AMD GPU as text.
     pub isa: bool,
-    /// What stands behind the pipeline's name.
+    /// The expanded pipeline.
     pub pipeline: bool,
-    /// The last stage, [`Stage::Pipeline`] or [`Stage::CodeGeneration`]: the artifact has no image then.
+    /// The last stage, [`Stage::Pipeline`] or [`Stage::CodeGeneration`]; the artifact then lacks an image.
     pub until: Option<Stage>,
 }
 
-/// A text that a build comes to on its way.
+/// An intermediate text of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BuildText {
     /// The IR that the pipeline starts from.
@@ -31,7 +31,7 @@ pub enum BuildText {
     Isa,
 }
 
-/// The texts that a build has come to, as far as they were asked for.
+/// The requested texts, as far as the build has produced them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BuildTexts {
     pub ir_before: Option<String>,

@@ -1,4 +1,4 @@
-//! Forked children: how they start, and how their ends are reported.
+//! Forked children: starting them, and reporting how they end.
 
 use std::fs::File;
 use std::io::{Read, Seek};
@@ -13,20 +13,20 @@ use nix::unistd::{ForkResult, Pid, fork, getpid, getppid, setpgid};
 use super::allowance::Allowance;
 use super::relay::Relay;
 
-/// How long a killed child may take to go before it is left to the system (a driver may hold it for a while).
+/// The time for a killed child to exit before it is left to the system (a driver may hold it for a while).
 const REAP_LIMIT: Duration = Duration::from_secs(10);
 
-/// Bytes of a child's words that are of use to anybody.
+/// The number of useful bytes of a child's output.
 const OUTPUT_LIMIT: u64 = 256 * 1024;
 
 /// A child process; killed when dropped.
 pub struct Child {
     pid: Pid,
-    /// What the child writes to its standard output and error, when it was kept aside.
+    /// The child's standard output and error, if kept.
     complaints: Option<File>,
-    /// Between the child and a terminal; goes after the child.
+    /// The process between the child and a terminal; must be dropped after the child.
     _relay: Option<Relay>,
-    /// It leads a group of processes, all of which end with it.
+    /// The child leads a process group, which ends with it.
     leads: bool,
     ended: Option<ProcessEnd>,
 }
@@ -50,17 +50,17 @@ impl std::fmt::Display for ProcessEnd {
     }
 }
 
-/// Where a child's standard error goes.
+/// The destination of a child's standard error.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum ChildStderr {
-    /// To ours, as plain text if that is a terminal.
+    /// This process's standard error, as plain text if that is a terminal.
     Shown,
-    /// Aside, for [`Child::output`] and [`Child::complaint`].
+    /// Kept for [`Child::output`] and [`Child::complaint`].
     Kept,
 }
 
 impl Child {
-    /// Forks; the child runs `work` and exits with its value. The caller must have one thread only.
+    /// Forks; the child runs `work` and exits with its value. The caller must be single-threaded.
     pub fn start(complaints: ChildStderr, work: impl FnOnce() -> i32) -> std::io::Result<Self> {
         let kept = match complaints {
             ChildStderr::Shown => None,
@@ -79,7 +79,7 @@ impl Child {
             ForkResult::Child => {
                 let words = kept.as_ref().map(AsFd::as_fd).or_else(|| relay.as_ref()?.input());
                 let ready = settle(parent, words);
-                // A panic must not unwind into the parent's frames: they hold this child's siblings, which would be
+                // A panic must not unwind into the parent's frames: they hold the child's siblings, which would be
                 // killed.
                 let work = std::panic::AssertUnwindSafe(work);
                 let status = if ready { std::panic::catch_unwind(work).ok() } else { None };
@@ -91,8 +91,8 @@ impl Child {
         }
     }
 
-    /// Makes the child the leader of a group: whoever ends it ends the programs that it has started, and theirs. The
-    /// child says so itself too ([`lead`]), as either may be the first to run on.
+    /// Makes the child the leader of a group, so killing the child also kills the programs that it has started, and
+    /// their children. The child calls [`lead`] as well, because either process may run first.
     pub fn leading(mut self) -> Self {
         self.leads = setpgid(self.pid, self.pid).is_ok();
         self
@@ -110,21 +110,21 @@ impl Child {
         }
     }
 
-    /// Ends the child with SIGKILL and leaves it to the system, for when this process is about to end too: a driver may
-    /// take a tenth of a second to let go.
+    /// Kills the child with SIGKILL without waiting, for use right before this process ends: a driver may take a tenth
+    /// of a second to let go.
     pub fn abandon(mut self) {
         self.strike();
         self.ended = Some(ProcessEnd::Signalled(Signal::SIGKILL));
     }
 
-    /// Sends SIGKILL and does not wait.
+    /// Sends SIGKILL without waiting.
     pub fn terminate(&mut self) {
         if self.ended.is_none() {
             self.strike();
         }
     }
 
-    /// Whether the child has had the time that it is allowed.
+    /// Whether the child has used up its time.
     pub fn is_late(&self, allowance: &mut Allowance) -> bool {
         allowance.is_used_up(self.pid)
     }
@@ -142,7 +142,7 @@ impl Child {
         self.ended
     }
 
-    /// Waits for the child to end; `None` where it takes longer.
+    /// Waits for the child to end; `None` if it takes longer than the limit.
     pub fn wait(&mut self, limit: Duration) -> Option<ProcessEnd> {
         let start = Instant::now();
         let mut pause = Duration::from_micros(50);
@@ -156,7 +156,7 @@ impl Child {
         self.ended
     }
 
-    /// What the child wrote to its standard output and error, where that was kept aside; a part of what is very long.
+    /// The child's standard output and error, if kept; very long output is truncated.
     pub fn output(&mut self) -> Option<String> {
         let file = self.complaints.as_mut()?;
         file.rewind().ok()?;
@@ -171,10 +171,10 @@ impl Child {
         Some(text)
     }
 
-    /// The line of it that tells most of what went wrong, if any.
+    /// The most informative line of the output about the failure, if any.
     pub fn complaint(&mut self) -> Option<String> {
         let text = self.output()?;
-        // LLVM's own sentence is worth more than the stack dump that follows it.
+        // LLVM's own message is more useful than the stack dump that follows it.
         let mut lines = text.lines().filter(|line| !line.trim().is_empty());
         lines
             .clone()
@@ -190,7 +190,7 @@ impl Drop for Child {
     }
 }
 
-/// First steps of a child: it dies with its parent, leaves no core file, and keeps standard output clean.
+/// A child's first steps: it dies with its parent, leaves no core file, and keeps standard output clean.
 fn settle(parent: Pid, words: Option<BorrowedFd<'_>>) -> bool {
     // SAFETY: prctl, setrlimit and dup2 with these arguments touch no memory but the structure given.
     unsafe {
@@ -203,11 +203,11 @@ fn settle(parent: Pid, words: Option<BorrowedFd<'_>>) -> bool {
         // Standard output carries results only; device code may print.
         libc::dup2(libc::STDERR_FILENO, libc::STDOUT_FILENO);
     }
-    // The parent may have died before the signal was asked for.
+    // The parent may have died before the signal was set up.
     getppid() == parent
 }
 
-/// In a child: what `ps` and debuggers show, at most 15 characters.
+/// In a child: sets the name in `ps` and debuggers, at most 15 characters.
 pub fn name(name: &std::ffi::CStr) {
     // Best effort: nothing depends on it.
     let _ = nix::sys::prctl::set_name(name);
@@ -221,12 +221,12 @@ pub fn lead() {
 
 /// Makes the system choose this process first when memory runs out.
 pub fn volunteer_for_oom() {
-    // Best effort: where /proc is not there, the system's own choice stands.
+    // Best effort: without /proc, the system chooses.
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
 }
 
-/// Bounds the memory of this process's own (heap, private mappings), bytes beyond what it has now. Memory that is
-/// shared, as the snapshot is, does not count.
+/// Limits this process's private memory (heap, private mappings), in bytes beyond the current size. Shared memory, such
+/// as the snapshot, does not count.
 pub fn limit_memory(bytes: u64) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let has = status
@@ -234,17 +234,17 @@ pub fn limit_memory(bytes: u64) {
         .find_map(|line| line.strip_prefix("VmData:")?.trim().strip_suffix(" kB")?.parse().ok())
         .unwrap_or(0u64);
     let limit = bytes.saturating_add(has * 1024);
-    // Best effort: a system without this limit has none.
+    // Best effort: some systems lack this limit.
     let _ = nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_DATA, limit, limit);
 }
 
-/// Bounds every file that this process writes, bytes; one that writes more is ended by SIGXFSZ.
+/// Limits the size of every file that this process writes, bytes; SIGXFSZ ends a process that writes more.
 pub fn limit_files(bytes: u64) {
     // Best effort, as above.
     let _ = nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_FSIZE, bytes, bytes);
 }
 
-/// A pipe whose ends are closed in programs that are executed.
+/// A pipe that is closed on exec.
 pub fn pipe() -> nix::Result<(OwnedFd, OwnedFd)> {
     nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC)
 }
@@ -264,7 +264,8 @@ mod tests {
     fn what_a_child_says_is_kept() {
         let print = |text: &'static str, times: usize| {
             move || {
-                // Straight to the descriptor: the test harness catches what goes through the standard library's macros.
+                // Write directly to the descriptor: the test harness captures the output of the standard library's
+                // macros.
                 (0..times)
                     .for_each(|_| assert_eq!(nix::unistd::write(std::io::stderr(), text.as_bytes()), Ok(text.len())));
                 0
@@ -292,7 +293,7 @@ mod tests {
             0
         })
         .unwrap();
-        // Without the panic's hook, which may wait for a lock that another test held when this one forked.
+        // Skip the panic's hook, which may wait for a lock held by another test at the time of the fork.
         let mut child = Child::start(ChildStderr::Kept, || std::panic::resume_unwind(Box::new(()))).unwrap();
         assert_eq!(child.wait(Duration::from_secs(20)), Some(ProcessEnd::Exited(mneme_system::exit::INTERNAL)));
         assert_eq!(sibling.wait(Duration::ZERO), None, "the sibling is at work still");

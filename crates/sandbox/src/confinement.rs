@@ -1,10 +1,8 @@
-//! The confinement of a process that runs recorded code, or has LLVM read it.
+//! The confinement of a process that executes recorded code, or lets LLVM read it.
 //!
-//! It may compute, and nothing else.
-//!
-//! Landlock takes the files and the network away, seccomp new programs and processes, sockets and whatever reaches
-//! other processes or the system. Where the kernel has one of them only, or neither, that one is left out, and
-//! [`Enforced`] tells.
+//! The process can only compute. Landlock blocks files and the network; seccomp blocks new programs and processes,
+//! sockets, and calls that affect other processes or the system. If the kernel lacks one or both, that part is skipped;
+//! [`Enforced`] tells which parts are active.
 
 use std::collections::BTreeMap;
 use std::os::fd::RawFd;
@@ -18,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use super::descriptors::close_range;
 
-/// Libraries that the C library or the device may load late, and what the kernel says of memory and processors.
+/// Libraries that the C library or the device may load late, and the kernel's files about memory and processors.
 const READABLE: [&str; 9] = [
     "/lib",
     "/lib64",
@@ -31,18 +29,18 @@ const READABLE: [&str; 9] = [
     "/sys/fs/cgroup",
 ];
 
-/// What a process keeps.
+/// The resources that a process keeps.
 #[derive(Clone, Debug, Default)]
 pub struct AllowedResources {
-    /// Files and folders that it may read besides.
+    /// Further files and folders to read.
     pub readable: Vec<PathBuf>,
-    /// Folders that it may write to.
+    /// Folders to write to.
     pub writable: Vec<PathBuf>,
-    /// Descriptors, beside standard input, output and error; all others are closed.
+    /// Descriptors to keep, besides standard input, output and error; all others are closed.
     pub descriptors: Vec<RawFd>,
 }
 
-/// What the kernel has enforced.
+/// The protections that the kernel enforces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enforced {
     pub landlock: bool,
@@ -60,13 +58,13 @@ impl std::fmt::Display for Enforced {
     }
 }
 
-/// Confines this process for good. It should have one thread: Landlock does not reach others that are there already.
+/// Confines this process permanently. It should be single-threaded: Landlock does not affect existing threads.
 pub fn enter(allowed: &AllowedResources) -> Enforced {
     close_all_but(&allowed.descriptors);
     Enforced { landlock: restrict_files(allowed).unwrap_or(false), seccomp: refuse_calls() }
 }
 
-/// Closes what was inherited: the streams of other processes of this replay among them.
+/// Closes inherited descriptors, including the streams of this replay's other processes.
 pub(super) fn close_all_but(kept: &[RawFd]) {
     let mut kept: Vec<u32> = kept.iter().filter_map(|descriptor| u32::try_from(*descriptor).ok()).collect();
     kept.sort_unstable();
@@ -83,7 +81,7 @@ fn close(first: u32, last: u32) {
     unsafe { close_range(first, last) };
 }
 
-/// Landlock, as far as the kernel has it.
+/// Applies Landlock, as far as the kernel supports it.
 fn restrict_files(allowed: &AllowedResources) -> Result<bool, RulesetError> {
     let abi = ABI::V6;
     let reading = make_bitflags!(AccessFs::{ReadFile | ReadDir});
@@ -99,11 +97,11 @@ fn restrict_files(allowed: &AllowedResources) -> Result<bool, RulesetError> {
     Ok(status.ruleset != RulesetStatus::NotEnforced)
 }
 
-/// The same on all processors; libc does not name it for each.
+/// The same number on all processors; libc does not define it for each.
 const SYS_FCHMODAT2: libc::c_long = 452;
 
-/// Calls that no process which computes has a use for: other programs, other processes, the network, the rights and
-/// dates of files (of which Landlock does not know), and the system itself.
+/// Calls that a process does not need for computing: other programs, other processes, the network, permissions and
+/// timestamps of files (which Landlock does not cover), and the system itself.
 const REFUSED: &[libc::c_long] = &[
     // Programs and processes.
     libc::SYS_execve,
@@ -119,7 +117,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_pidfd_open,
     libc::SYS_pidfd_getfd,
     libc::SYS_pidfd_send_signal,
-    // Sockets and asynchronous calls, which would get around this filter.
+    // Sockets, and asynchronous calls, which would bypass this filter.
     libc::SYS_socket,
     libc::SYS_socketpair,
     libc::SYS_bind,
@@ -132,7 +130,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_io_uring_register,
     libc::SYS_io_setup,
     libc::SYS_io_submit,
-    // Rights and dates of files.
+    // Permissions and timestamps of files.
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
     SYS_FCHMODAT2,
@@ -187,7 +185,7 @@ const REFUSED: &[libc::c_long] = &[
     libc::SYS_clock_adjtime,
 ];
 
-/// Those that x86-64 alone has: calls that others took the place of, and those of its ports.
+/// Calls that only x86-64 has: superseded calls, and calls for ports.
 #[cfg(target_arch = "x86_64")]
 const REFUSED_HERE: &[libc::c_long] = &[
     libc::SYS_fork,
@@ -204,41 +202,41 @@ const REFUSED_HERE: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const REFUSED_HERE: &[libc::c_long] = &[];
 
-/// What a filter does at a call.
+/// The filter's decision on a call.
 #[derive(Clone)]
 enum Verdict {
-    /// It fails with this error.
+    /// The call fails with this error.
     Refused(libc::c_int),
-    /// It is refused unless the low half of this argument is one of the values.
+    /// Refused unless the low half of this argument is one of the values.
     AllowedFor(u32, Vec<u32>),
-    /// It is refused where the low half of this argument is one of the values.
+    /// Refused if the low half of this argument is one of the values.
     RefusedFor(u32, Vec<u32>),
-    /// It is refused unless the low half of this argument has one of these bits.
+    /// Refused unless the low half of this argument has one of these bits.
     AllowedWithBits(u32, u32),
 }
 
-/// By number, ascending.
+/// Verdicts by call number, ascending.
 fn verdicts() -> Vec<(u32, Verdict)> {
     let own = std::process::id();
     let mut verdicts: BTreeMap<libc::c_long, Verdict> =
         REFUSED.iter().chain(REFUSED_HERE).map(|call| (*call, Verdict::Refused(libc::EPERM))).collect();
-    // Signals go to this process alone; so do limits, which may also name it by 0. A number of a thread alone may be
-    // another process's.
+    // Signals may only go to this process; limits, too, may name it by 0. A bare thread id may belong to another
+    // process.
     for call in [libc::SYS_kill, libc::SYS_tgkill, libc::SYS_rt_sigqueueinfo, libc::SYS_rt_tgsigqueueinfo] {
         verdicts.insert(call, Verdict::AllowedFor(0, vec![own]));
     }
     verdicts.insert(libc::SYS_prlimit64, Verdict::AllowedFor(0, vec![own, 0]));
     verdicts.insert(libc::SYS_tkill, Verdict::Refused(libc::EPERM));
-    // Threads, but no processes. The C library begins threads by clone where there is no clone3, whose flags no filter
-    // can see.
+    // Allow threads, but not processes. Without clone3, whose flags a filter cannot see, the C library starts threads
+    // by clone.
     verdicts.insert(libc::SYS_clone, Verdict::AllowedWithBits(0, libc::CLONE_THREAD.cast_unsigned()));
     verdicts.insert(libc::SYS_clone3, Verdict::Refused(libc::ENOSYS));
-    // Words put into a terminal are commands of whoever sits there.
+    // Text inserted into a terminal would run as commands of its user.
     verdicts.insert(libc::SYS_ioctl, Verdict::RefusedFor(1, vec![libc::TIOCSTI as u32, libc::TIOCLINUX as u32]));
     verdicts.into_iter().map(|(call, verdict)| (call as u32, verdict)).collect()
 }
 
-/// Numbers from here on are calls of another convention (x32), which a list of the usual numbers says nothing about.
+/// Call numbers from here on use another convention (x32), and the list of usual numbers does not cover them.
 const OTHER_CONVENTION: u32 = 0x4000_0000;
 
 const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
@@ -268,9 +266,9 @@ fn answer(value: u32) -> libc::sock_filter {
     step(libc::BPF_RET | libc::BPF_K, 0, 0, value)
 }
 
-/// The filter. What it sees begins with the number of the call, the architecture, eight bytes of no interest here and
-/// the arguments, eight bytes each. Calls are found by halving: a kernel tries a new filter with each number that there
-/// is, and to install one that goes through a list takes longer than a millisecond.
+/// The filter. Its input begins with the call number, the architecture, eight unused bytes, and the arguments, eight
+/// bytes each. It finds calls by binary search: the kernel tries a new filter with every call number, and installing a
+/// linear one takes longer than a millisecond.
 fn filter() -> Vec<libc::sock_filter> {
     let mut program =
         vec![load(4), jump(libc::BPF_JEQ, 1, 0, ARCHITECTURE), answer(libc::SECCOMP_RET_KILL_PROCESS), load(0)];
@@ -279,7 +277,7 @@ fn filter() -> Vec<libc::sock_filter> {
     program
 }
 
-/// The part of it that judges a call of which only `verdicts` may say something; its number is loaded.
+/// The filter's part for calls in `verdicts`; the call number is loaded.
 fn search(verdicts: &[(u32, Verdict)]) -> Vec<libc::sock_filter> {
     match verdicts {
         [] => vec![answer(ALLOW)],
@@ -312,9 +310,9 @@ fn judge(verdict: &Verdict) -> Vec<libc::sock_filter> {
     program
 }
 
-/// Installs the filter for all threads of this process; false where the kernel takes none. Older kernels switch a
-/// processor's speculation off for whoever has a filter, which kernels would pay for in their times; what could be read
-/// so is this process's own.
+/// Installs the filter for all threads of this process; false if the kernel refuses it. Older kernels disable the
+/// processor's speculation for filtered processes, which would slow down measured kernels, so the filter keeps
+/// speculation enabled. Speculation can only expose this process's own memory.
 fn refuse_calls() -> bool {
     let filter = filter();
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
@@ -333,13 +331,13 @@ mod tests {
     use super::*;
     use crate::child::{Child, ChildStderr, ProcessEnd};
 
-    /// The error of a system call, 0 where it succeeds.
+    /// The error of a system call, 0 on success.
     fn errno(result: libc::c_long) -> i32 {
         if result < 0 { std::io::Error::last_os_error().raw_os_error().unwrap_or(-1) } else { 0 }
     }
 
-    /// What `attempt` comes to in a confined child, as an exit status; `None` where this kernel does not offer all of
-    /// it.
+    /// The result of `attempt` in a confined child, as an exit status; `None` if this kernel does not support
+    /// everything.
     fn confined(allowed: AllowedResources, attempt: impl FnOnce() -> i32) -> Option<i32> {
         const NOT_OFFERED: i32 = 255;
         let mut child = Child::start(ChildStderr::Kept, || {
@@ -391,7 +389,7 @@ mod tests {
     #[test]
     fn nothing_reaches_programs_processes_or_the_network() {
         let parent = std::process::id() as libc::pid_t;
-        // Where there is no such call, another way of starting a program.
+        // If the call does not exist, another way to start a program.
         #[cfg(target_arch = "x86_64")]
         const FORK: libc::c_long = libc::SYS_fork;
         #[cfg(not(target_arch = "x86_64"))]
@@ -431,7 +429,7 @@ mod tests {
         }
     }
 
-    /// It is entered for each build.
+    /// Every build enters it.
     #[test]
     fn threads_memory_and_kept_descriptors_are_left() {
         let (reader, writer) = crate::child::pipe().unwrap();

@@ -1,18 +1,18 @@
-//! Descriptors that a process has inherited and closes.
+//! Closes descriptors that a process has inherited.
 //!
-//! Linux closes a range of them in one call since 5.9. Before, as on RHEL 8, each is found in `/proc/self/fd`.
+//! Since Linux 5.9, one call closes a range of them. On older kernels, as in RHEL 8, this module lists `/proc/self/fd`.
 
 use std::ffi::CStr;
 
-/// Where `struct linux_dirent64` has its length and its name.
+/// Offsets of the length and the name in `struct linux_dirent64`.
 const LENGTH: usize = 16;
 const NAME: usize = 19;
 
-/// Closes the descriptors from `first` to `last`, those of them that are open. Where the kernel neither closes ranges
-/// nor has `/proc`, they stay open. Allocates nothing, so it may be called after a fork of a process with threads.
+/// Closes the open descriptors from `first` to `last`. If the kernel supports neither closing ranges nor `/proc`, they
+/// stay open. Does not allocate, so you may call it after a fork in a process with threads.
 ///
 /// # Safety
-/// Nobody uses these descriptors any more.
+/// These descriptors must no longer be in use.
 pub unsafe fn close_range(first: u32, last: u32) {
     if first > last {
         return;
@@ -25,7 +25,7 @@ pub unsafe fn close_range(first: u32, last: u32) {
 }
 
 /// # Safety
-/// As of [`close_range`].
+/// See [`close_range`].
 unsafe fn close_each(first: u32, last: u32) {
     // SAFETY: a string that ends.
     let folder = unsafe { libc::open(c"/proc/self/fd".as_ptr(), libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC) };
@@ -40,7 +40,7 @@ unsafe fn close_each(first: u32, last: u32) {
         else {
             break;
         };
-        // The kernel goes on behind the number that it named last, whatever has been closed since.
+        // The kernel continues after the last number that it returned, even if descriptors have been closed since.
         while let Some(&[low, high]) = rest.get(LENGTH..LENGTH + 2) {
             let length = usize::from(u16::from_ne_bytes([low, high]));
             let Some(entry) = rest.get(..length).filter(|_| length > 0) else { break };
@@ -73,7 +73,7 @@ mod tests {
     }
 
     fn closes(from: libc::c_int, close: unsafe fn(u32, u32)) {
-        // More than one call of the kernel's names.
+        // More descriptors than one call lists.
         let copies: Vec<_> = (0..300)
             // SAFETY: takes no pointers; standard error is open in every test.
             .map(|n| unsafe { libc::fcntl(libc::STDERR_FILENO, libc::F_DUPFD_CLOEXEC, from + n) })

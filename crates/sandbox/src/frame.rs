@@ -1,6 +1,6 @@
 //! Frames of the messages between a program and its children.
 //!
-//! A message is a line of data and a blob, each with its length before it.
+//! A message is JSON and a blob, preceded by both lengths.
 //!
 //! ```text
 //! u32 length of the JSON, u64 length of the blob, JSON, blob
@@ -47,10 +47,10 @@ impl Inbox {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Moves what can be read here; false at the end of the stream.
+    /// Reads the available bytes; false at the end of the stream.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn receive(&mut self, from: &mut impl Read) -> io::Result<bool> {
         let mut buffer = [0; 64 * 1024];
         match from.read(&mut buffer) {
@@ -63,10 +63,10 @@ impl Inbox {
         }
     }
 
-    /// Waits for the first message, and reads nothing behind it; `None` at the end of the stream.
+    /// Waits for the first message, and reads nothing beyond it; `None` at the end of the stream.
     ///
     /// # Errors
-    /// What the system says, and an end in the middle of a message.
+    /// The system's error, or an end in the middle of a message.
     pub fn wait<T: DeserializeOwned>(&mut self, from: &mut impl Read) -> io::Result<Option<(T, Vec<u8>)>> {
         let mut buffer = vec![0; 64 * 1024];
         loop {
@@ -89,7 +89,7 @@ impl Inbox {
         self.bytes.is_empty()
     }
 
-    /// Takes the first message, if all of it is here.
+    /// Takes the first message, if it is complete.
     pub fn pop<T: DeserializeOwned>(&mut self) -> io::Result<Option<(T, Vec<u8>)>> {
         if self.missing()? > 0 {
             return Ok(None);
@@ -102,7 +102,7 @@ impl Inbox {
         Ok(Some((message, whole)))
     }
 
-    /// Bytes that the first message still lacks; those of its header as long as that is not complete.
+    /// The number of bytes missing from the first message; while its header is incomplete, from the header.
     fn missing(&self) -> io::Result<usize> {
         Ok(match self.lengths()? {
             None => HEADER - self.bytes.len(),
@@ -110,7 +110,7 @@ impl Inbox {
         })
     }
 
-    /// Where the blob of the first message begins and ends, from the message's start.
+    /// The start and end of the first message's blob, from the message's start.
     fn lengths(&self) -> io::Result<Option<(usize, usize)>> {
         let Some((json, rest)) = self.bytes.split_first_chunk::<4>() else { return Ok(None) };
         let Some((blob, _)) = rest.split_first_chunk::<8>() else { return Ok(None) };
@@ -122,12 +122,11 @@ impl Inbox {
     }
 }
 
-/// Messages on their way to a stream that does not block: two processes that each wait until the other reads would wait
-/// for ever.
+/// Messages queued for a non-blocking stream: two processes that each block until the other reads would deadlock.
 #[derive(Default)]
 pub struct Outbox {
     bytes: Vec<u8>,
-    /// Bytes at the front that are written.
+    /// Written bytes at the front.
     written: usize,
 }
 
@@ -140,12 +139,12 @@ impl Outbox {
         self.bytes.is_empty()
     }
 
-    /// The events of the stream to wait for: reading, and writing where something waits to be written.
+    /// The events to wait for: reading, and writing if bytes are queued.
     pub fn interest(&self) -> PollFlags {
         if self.is_empty() { PollFlags::POLLIN } else { PollFlags::POLLIN | PollFlags::POLLOUT }
     }
 
-    /// Writes what the stream takes now.
+    /// Writes as much as the stream accepts.
     pub fn flush(&mut self, to: &mut impl Write) -> io::Result<()> {
         while self.written < self.bytes.len() {
             match to.write(&self.bytes[self.written..]) {

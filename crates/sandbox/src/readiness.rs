@@ -1,4 +1,4 @@
-//! Waiting for descriptors and deadlines, for every loop of these programs.
+//! Waits for descriptors and deadlines, for all event loops of these programs.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -14,15 +14,15 @@ pub struct Waiting<'fd> {
     deadline: Option<Instant>,
 }
 
-/// A descriptor of a round, or none.
+/// A descriptor of a round, possibly absent.
 #[derive(Clone, Copy)]
 pub struct WatchedSource(Option<usize>);
 
-/// What came of a round.
+/// The result of a round.
 pub struct Ready(Vec<bool>);
 
 impl<'fd> Waiting<'fd> {
-    /// Waits for a descriptor, where there is one. Errors and hang-ups count as readiness without being asked for.
+    /// Waits for a descriptor, if present. Errors and hang-ups always count as readiness.
     pub fn on(&mut self, fd: Option<BorrowedFd<'fd>>, interest: PollFlags) -> WatchedSource {
         WatchedSource(fd.map(|fd| {
             self.fds.push(PollFd::new(fd, interest));
@@ -30,24 +30,24 @@ impl<'fd> Waiting<'fd> {
         }))
     }
 
-    /// Waits no longer than until these.
+    /// Limits the wait to the earliest deadline.
     pub fn until(&mut self, deadlines: impl IntoIterator<Item = Instant>) {
         self.deadline = self.deadline.into_iter().chain(deadlines).min();
     }
 
-    /// Waits; a signal ends a round in which nothing is ready.
+    /// Waits; a signal ends a round without readiness.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn wait(mut self) -> io::Result<Ready> {
         let patience = self.deadline.map_or(PollTimeout::NONE, |deadline| {
             let left = deadline.saturating_duration_since(Instant::now());
-            // Rounded up, or a deadline less than a millisecond ahead would be polled for without end.
+            // Round up, or the loop would spin for a deadline less than a millisecond ahead.
             let left = if left.is_zero() { left } else { left + Duration::from_millis(1) };
             PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
         });
         match poll(&mut self.fds, patience) {
-            // Events that nix does not know are events.
+            // Events unknown to nix also count.
             Ok(_) => Ok(Ready(self.fds.iter().map(|fd| fd.any().unwrap_or(true)).collect())),
             Err(Errno::EINTR) => Ok(Ready(vec![false; self.fds.len()])),
             Err(error) => Err(error.into()),

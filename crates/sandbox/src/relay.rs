@@ -1,8 +1,8 @@
-//! A process between a child and our terminal, for what kernels, drivers and compilers print.
+//! A process between a child and the terminal, for the output of kernels, drivers and compilers.
 //!
-//! They may print anything, and a terminal obeys its control characters. If standard error is a terminal, a child
-//! writes to a pipe, and the relay writes what comes out of it as [`plain`](mneme_system::console::plain) text. It is a
-//! process, because a supervisor has one thread, and forks.
+//! The output may contain anything, and a terminal obeys its control characters. If standard error is a terminal, a
+//! child writes to a pipe, and the relay copies the pipe as [`plain`](mneme_system::console::plain) text. It is a
+//! separate process because a supervisor is single-threaded and forks.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
@@ -17,18 +17,18 @@ use nix::unistd::{ForkResult, Pid, fork, pipe2};
 
 use super::confinement::close_all_but;
 
-/// How long the last words are waited for.
+/// The time limit for the child's last output.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The relay of one child. It ends when nobody can write to it any more.
+/// The relay of one child. It ends when all writers have closed its input.
 pub struct Relay {
     pid: Pid,
-    /// Where the child writes; ours is closed once the child has it.
+    /// The child's end of the pipe; this process closes its copy once the child has it.
     input: Option<OwnedFd>,
 }
 
 impl Relay {
-    /// Starts one; `None` if standard error is no terminal. The caller must have one thread only.
+    /// Starts a relay; `None` if standard error is not a terminal. The caller must be single-threaded.
     pub fn to_terminal() -> io::Result<Option<Self>> {
         if !io::stderr().is_terminal() {
             return Ok(None);
@@ -50,19 +50,19 @@ impl Relay {
         }
     }
 
-    /// Where the child writes.
+    /// The child's end of the pipe.
     pub fn input(&self) -> Option<BorrowedFd<'_>> {
         self.input.as_ref().map(AsFd::as_fd)
     }
 
-    /// The child has its end.
+    /// Closes this process's copy after the child has its end.
     pub fn hand_over(&mut self) {
         self.input = None;
     }
 }
 
 impl Drop for Relay {
-    /// Waits until the child's last words are written.
+    /// Waits until the child's last output is written.
     fn drop(&mut self) {
         self.input = None;
         let start = Instant::now();
@@ -74,7 +74,7 @@ impl Drop for Relay {
     }
 }
 
-/// Copies bytes as plain text until there are no more, or nobody reads.
+/// Copies bytes as plain text until the input ends or the reader is gone.
 fn copy(from: &mut impl Read, to: &mut impl Write) {
     let (mut block, mut plain) = ([0; 4096], PlainBytes::default());
     loop {

@@ -1,19 +1,18 @@
-//! The environment variables of a process as they were when a library of ours was loaded into it.
+//! The environment variables of a process at the time when it loaded Mneme's library.
 //!
-//! A program may clear its environment before it first uses the GPU; what the user has set for the recorder holds all
-//! the same.
+//! A program may clear its environment before it first uses the GPU; the user's settings for the recorder still apply.
 
 use std::ffi::{OsStr, OsString};
 use std::sync::OnceLock;
 
 static LOADED_WITH: OnceLock<Vec<(OsString, OsString)>> = OnceLock::new();
 
-/// For the constructor of a library that is loaded into other people's processes.
+/// Call this in the constructor of a library that is loaded into other people's processes.
 pub fn remember() {
     let _ = LOADED_WITH.get_or_init(|| std::env::vars_os().collect());
 }
 
-/// A variable of the remembered environment, else of the present one.
+/// A variable of the remembered environment, or of the current one if none is remembered.
 pub fn variable_os(name: &str) -> Option<OsString> {
     match LOADED_WITH.get() {
         Some(variables) => find(variables, name),
@@ -21,7 +20,7 @@ pub fn variable_os(name: &str) -> Option<OsString> {
     }
 }
 
-/// The same, `None` where it is no text.
+/// The same; `None` if the value is not text.
 pub fn variable(name: &str) -> Option<String> {
     variable_os(name).and_then(|value| value.into_string().ok())
 }

@@ -1,7 +1,7 @@
-//! The places of the parts of an installation, seen from any one of them.
+//! Finds the parts of an installation, starting from any one of them.
 //!
-//! Two layouts exist: a cargo target folder, where everything lies side by side, and an installed prefix with `bin/`
-//! and `lib/` (what `scripts/bundle` packs).
+//! Two layouts exist: a cargo target folder with all files side by side, and an installed prefix with `bin/` and `lib/`
+//! (as packed by `scripts/bundle`).
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use crate::files::trust;
 pub const RECORDER: &str = "libmneme_rec.so";
 pub const CPU_DEVICE: &str = "libmneme_cpu.so";
 pub const COMPILER: &str = "mneme-cc";
-/// Have LLVM, and are started by [`REPLAYER`] and [`COMPILER`]; the version follows, as in `mneme-build-19`. See
-/// [`builders`].
+/// Name prefix of the programs that contain LLVM, which [`REPLAYER`] and [`COMPILER`] start; the version follows, as in
+/// `mneme-build-19`. See [`builders`].
 pub const BUILDER: &str = "mneme-build-";
-/// The versions of LLVM that a builder can be of.
+/// The supported versions of LLVM.
 pub const LLVM_VERSIONS: std::ops::RangeInclusive<u32> = 19..=23;
 pub const REPLAYER: &str = "mneme-replay";
 /// In an installation a link to [`REPLAYER`].
@@ -40,10 +40,10 @@ pub fn builders() -> Vec<(u32, PathBuf)> {
     LLVM_VERSIONS.filter_map(find).collect()
 }
 
-/// For programs, before they look for anything: whether `MNEME_HOME`, if it is set, is a folder that may hold programs.
+/// Checks `MNEME_HOME` if it is set. Programs call this before they look for other files.
 ///
 /// # Errors
-/// It is no folder, or one that strangers can change.
+/// It is not a folder, or strangers can change it.
 pub fn check_home() -> Result<(), FolderError> {
     let Some(home) = home() else { return Ok(()) };
     if !home.is_dir() {
@@ -52,15 +52,15 @@ pub fn check_home() -> Result<(), FolderError> {
     trust::check(&home).map(drop).map_err(FolderError::StrangersHome)
 }
 
-/// Whether a file is there, and no stranger's if `MNEME_HOME` led to it. Whoever can write to the folder of this very
-/// program needs no other file to run code.
+/// Whether a file exists and, if `MNEME_HOME` led to it, is trusted. Anyone who can write to this program's own folder
+/// can run code without the file.
 fn may_be_used(path: &Path) -> bool {
     let is_homes = || home().is_some_and(|home| path.starts_with(home));
     path.is_file() && (!is_homes() || trust::check(path).is_ok())
 }
 
-/// Folders of the search path for programs. Relative ones do not count: they depend on the current folder, which may be
-/// anybody's.
+/// Folders of the search path for programs. Relative ones are skipped: they depend on the current folder, which may
+/// belong to anyone.
 pub fn search_path() -> Vec<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).filter(|folder| folder.is_absolute()).collect()
@@ -71,7 +71,7 @@ fn home() -> Option<PathBuf> {
     environment::variable_os("MNEME_HOME").filter(|home| !home.is_empty()).map(PathBuf::from)
 }
 
-/// Where programs and libraries of this installation may lie, nearest first.
+/// Folders that may hold programs and libraries of this installation, nearest first.
 fn folders() -> Vec<PathBuf> {
     let mut folders = Vec::new();
     if let Some(home) = home() {
@@ -91,7 +91,7 @@ fn folders() -> Vec<PathBuf> {
     folders
 }
 
-/// The prefix of an installation with `bin/` and `lib/`, or the target folder where everything lies side by side.
+/// The prefix of an installation with `bin/` and `lib/`, or the target folder with all files side by side.
 pub fn prefix() -> Option<PathBuf> {
     let here = own_folder()?;
     match here.file_name().and_then(OsStr::to_str) {

@@ -1,32 +1,30 @@
-//! Instrumented builds, whose code notes what it does to memory.
-//!
-//! What they are for, and what they say of themselves.
+//! The kinds and descriptions of instrumented builds, whose code reports its accesses to memory.
 
 pub mod layout;
 
 use mneme_model::observation::Site;
 use serde::{Deserialize, Serialize};
 
-/// What to instrument for.
+/// The purpose of the instrumentation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Instrument {
-    /// Accesses that a kernel should not make, in the code as the front end wrote it.
+    /// Invalid accesses of a kernel, in the front end's code.
     Faults,
-    /// Who writes an address, in the code that the pipeline made.
+    /// Writers of an address, in the pipeline's output.
     Writes,
-    /// Which memory is read and which is written, in the code as the front end wrote it.
+    /// Memory that is read, and that is written, in the front end's code.
     Touched,
 }
 
-/// What the instrumentation says of itself.
+/// The description of an instrumented build.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Instrumented {
     /// The instrumented instructions, by number.
     pub sites: Vec<Site>,
-    /// Accesses that are not watched, a sentence each.
+    /// Accesses that are not instrumented, a sentence each.
     pub unwatched: Vec<String>,
-    /// Static shared memory that is shadowed, bytes; dynamic shared memory follows it.
+    /// Static shared memory with a shadow, bytes; dynamic shared memory follows it.
     pub shared_bytes: u64,
-    /// Whether there is shared memory at all.
+    /// Whether the kernel uses shared memory.
     pub has_shared: bool,
 }

@@ -9,24 +9,24 @@ use std::time::{Duration, Instant};
 
 use super::{OwnedFile, private, progress, regular};
 
-/// Name of the file that is locked.
+/// Name of the locked file.
 pub const LOCK: &str = ".lock";
 
-/// How long the lock is waited for. Holders have it for milliseconds, and thousands of ranks may want it at once;
-/// longer than this holds it who is stopped.
+/// How long to wait for the lock. Holders keep it for milliseconds, and thousands of ranks may want it at once; only a
+/// stopped process keeps it for longer.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The same once it was waited for in vain.
+/// The limit after one unsuccessful wait.
 const NO_PATIENCE: Duration = Duration::from_secs(1);
-/// How often it is tried, at first and after a while.
+/// The pause between attempts, at first and after a while.
 const TRIES: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(16)];
 
-/// The advisory lock of a folder, held while its files get their names or lose them.
+/// The advisory lock of a folder, held while files get or lose their names.
 pub struct FolderLock(#[expect(dead_code, reason = "closing it gives the lock back")] OwnedFile);
 
 impl FolderLock {
     /// # Errors
-    /// The folder cannot be written to; [`TimedOut`](io::ErrorKind::TimedOut) where another process has held the lock
-    /// for a minute.
+    /// The folder cannot be written to; [`TimedOut`](io::ErrorKind::TimedOut) if another process has held the lock for
+    /// a minute.
     pub fn take(folder: &Path) -> io::Result<Self> {
         static IN_VAIN: AtomicBool = AtomicBool::new(false);
         let patience = if IN_VAIN.load(Ordering::Relaxed) { NO_PATIENCE } else { PATIENCE };
@@ -54,12 +54,12 @@ impl FolderLock {
                     let error = "another process has held the folder's lock too long; it may be stopped (kill -CONT lets it go on)";
                     return Err(io::Error::new(io::ErrorKind::TimedOut, error));
                 }
-                // A wait with an end of its own.
+                // This wait has a deadline, so it counts as progress.
                 progress::note_step();
                 std::thread::sleep(pause);
                 pause = (2 * pause).min(longest);
             }
-            // Whoever held it may have removed it with the last recording; then the lock of that file means nothing.
+            // The previous holder may have removed the file with the last recording; then its lock is meaningless.
             let own = file.metadata()?.ino();
             match std::fs::metadata(&path) {
                 Ok(there) if there.ino() == own => return Ok(Self(OwnedFile::new(file)?)),

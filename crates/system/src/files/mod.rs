@@ -1,6 +1,6 @@
-//! Files: written whole, private ([`private`]), and used only if they are trusted ([`trust`]).
+//! Files: replaced atomically, private ([`private`]), and used only if trusted ([`trust`]).
 //!
-//! A file that is replaced is there whole, or as it was before, while others read it.
+//! Other processes see either a replaced file's new contents or its old ones.
 
 mod held;
 mod lock;
@@ -25,43 +25,42 @@ pub use lock::{FolderLock, LOCK};
 pub use owned::OwnedFile;
 pub use sync::sync_all;
 
-/// End of the name of a file that is not complete, or not part of its folder yet.
+/// Suffix of files that are incomplete, or not yet part of their folder.
 const TEMPORARY: &str = ".tmp";
-/// A file that is younger may be one that its writer has made and not locked yet.
+/// A younger file may be one that its writer has created but not locked yet.
 const YOUNG: Duration = Duration::from_secs(60);
 
-/// Who may read a file that is written.
+/// The permissions of a written file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileAccess {
-    /// Its owner alone.
+    /// Only its owner can read it.
     Private,
-    /// Whom the process's mask allows.
+    /// The process's umask determines the permissions.
     Usual,
-    /// Whom the file allows that is replaced.
+    /// The permissions of the replaced file.
     Kept,
 }
 
-/// Writes, syncs and renames, so that a reader sees the old file or the new one, also after a crash.
+/// Writes, syncs and renames, so a reader sees the old file or the new one, even after a crash.
 ///
 /// # Errors
-/// The folder cannot be written to, or is full; the file of before is as it was, and nothing else is left.
+/// The folder cannot be written to, or is full; the old file is unchanged, and no other file is left behind.
 pub fn replace(path: &Path, bytes: &[u8], access: FileAccess) -> io::Result<()> {
     use std::io::Write;
     let (file, ()) = Temporary::write(path, access, |error| error, |file| file.write_all(bytes))?;
     file.take_name()
 }
 
-/// A file that is written, under a temporary name beside its own; dropping it removes it.
+/// A file being written under a temporary name beside its final one; dropping it removes the file.
 ///
-/// It is locked, so that nobody takes it for what a writer has left that was killed.
+/// A lock distinguishes it from the leftover of a killed writer.
 pub struct Temporary {
     path: PathBuf,
     file: NamedTempFile<OwnedFile>,
 }
 
 impl Temporary {
-    /// Writes and syncs what is to become `path`: `write` is given the new file, `failed` says what errors of the
-    /// system are.
+    /// Writes and syncs the future `path`: `write` receives the new file, and `failed` converts system errors.
     pub fn write<T, E>(
         path: &Path,
         access: FileAccess,
@@ -69,12 +68,12 @@ impl Temporary {
         write: impl FnOnce(&mut File) -> Result<T, E>,
     ) -> Result<(Self, T), E> {
         let (this, written) = Self::write_unsynced(path, access, &failed, write)?;
-        // Some file systems find out that they are full no sooner.
+        // Some file systems only now report that they are full.
         this.sync().map_err(failed)?;
         Ok((this, written))
     }
 
-    /// The same without syncing it, which [`sync_all`] does for several files at a time.
+    /// The same without syncing; [`sync_all`] syncs several files at a time.
     pub fn write_unsynced<T, E>(
         path: &Path,
         access: FileAccess,
@@ -101,7 +100,7 @@ impl Temporary {
                     .and_then(|before| open.set_permissions(before.permissions()))
                     .map_err(&failed)?;
             }
-            // If the file system has no locks, such files are not removed.
+            // Without locks in the file system, leftover files are not removed.
             let _ = open.try_lock();
             let written = write(open)?;
             Ok((Self { path: path.into(), file }, written))
@@ -111,18 +110,18 @@ impl Temporary {
     /// Makes its contents durable.
     ///
     /// # Errors
-    /// They could not be written, because the disk is full for example.
+    /// Writing failed, for example because the disk is full.
     pub fn sync(&self) -> io::Result<()> {
         let file = self.file.as_file().get()?;
         progress::syncing(|| file.sync_all())
     }
 
-    /// The name that it is to have.
+    /// Its final name.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Removes what writers have left in a folder that were killed; the bytes freed.
+    /// Removes the leftovers of killed writers in a folder; returns the bytes freed.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -134,7 +133,7 @@ impl Temporary {
             if !name.to_string_lossy().starts_with('.') || !name.to_string_lossy().ends_with(TEMPORARY) {
                 continue;
             }
-            // One that is gone by now has got its name.
+            // A file that has disappeared by now has been renamed.
             let Ok(file) = regular::open(&path) else { continue };
             let Ok(metadata) = file.metadata() else { continue };
             let is_young = metadata.modified().is_ok_and(|time| time.elapsed().is_ok_and(|age| age < YOUNG));
@@ -146,10 +145,10 @@ impl Temporary {
         Ok(freed)
     }
 
-    /// Gives the file its own name, in place of what had it.
+    /// Renames the file to its final name, replacing an existing file.
     ///
     /// # Errors
-    /// A folder has the name, or the folder cannot be written to.
+    /// A folder has the name, or the parent folder cannot be written to.
     pub fn take_name(self) -> io::Result<()> {
         self.file.persist(&self.path).map(drop).map_err(|error| error.error)
     }

@@ -1,8 +1,7 @@
-//! An open file of ours in a process that is not ours.
+//! An open file of Mneme's in another program's process.
 //!
-//! Applications close descriptors that they have not opened (`closefrom`, daemons), and get the numbers again for files
-//! of their own. What is done to such a number then would be done to their file: it would be written to, unlocked or
-//! closed.
+//! Applications close descriptors that they have not opened (`closefrom`, daemons), and later get the same numbers for
+//! their own files. Using such a number would then write to, unlock or close the application's file.
 
 use std::fs::File;
 use std::io;
@@ -12,18 +11,19 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
-/// Our descriptors begin here if the process may have that many: an application gets the lowest number that is free.
+/// The lowest number for these descriptors, if the process's limit allows it: an application gets the lowest free
+/// number.
 const FIRST: libc::c_int = 200;
 
-/// A file that is used and closed only while its number is its own.
+/// A file that is used and closed only while its descriptor still refers to it.
 pub struct OwnedFile {
     file: ManuallyDrop<File>,
     identity: Identity,
-    /// Its number was found to be another's, or nobody's. A file that is opened in its place may get the number.
+    /// The descriptor was found to be closed or to refer to another file. A later file may get the same number.
     is_lost: AtomicBool,
 }
 
-/// Device, inode, and when it was made, as numbers of inodes are used again.
+/// Device, inode and creation time, because inode numbers are reused.
 type Identity = (u64, u64, Option<SystemTime>);
 
 fn identity(file: &File) -> io::Result<Identity> {
@@ -49,7 +49,7 @@ impl OwnedFile {
         if self.is_open() { Ok(&self.file) } else { Err(io::Error::other("the application has closed its descriptor")) }
     }
 
-    /// The open file, to be written to.
+    /// The open file for writing.
     ///
     /// # Errors
     /// The application has closed it.
@@ -58,7 +58,7 @@ impl OwnedFile {
         Ok(&mut self.file)
     }
 
-    /// Whether its number is still its own. Once it was not, it never is again.
+    /// Whether the descriptor still refers to the file. Once it does not, the answer stays false.
     pub fn is_open(&self) -> bool {
         let is_open = !self.is_lost.load(Ordering::Relaxed)
             && identity(&self.file).is_ok_and(|identity| identity == self.identity);
@@ -68,7 +68,7 @@ impl OwnedFile {
         is_open
     }
 
-    /// Closes it before its end, if its number is still its own.
+    /// Closes the file early, if the descriptor still refers to it.
     pub fn close(&self) {
         if self.is_open() {
             self.is_lost.store(true, Ordering::Relaxed);
@@ -77,7 +77,7 @@ impl OwnedFile {
         }
     }
 
-    /// Whether both are open on the same file, or were.
+    /// Whether both refer, or referred, to the same file.
     pub fn is_same_as(&self, other: &Self) -> bool {
         self.identity == other.identity
     }

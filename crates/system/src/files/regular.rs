@@ -1,27 +1,27 @@
-//! Opens regular files alone.
+//! Opens regular files only.
 //!
-//! Whoever may write to a folder can put a FIFO, a terminal or a socket in a file's place. To open a FIFO waits for
-//! its other end, and to read a terminal waits for its user, both without a limit, in the middle of an application.
+//! Anyone with write access to a folder can put a FIFO, a terminal or a socket in a file's place. Opening a FIFO waits
+//! for its other end, and reading a terminal waits for its user, both without a limit, in the middle of an application.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
-/// Opens a file to read it.
+/// Opens a file for reading.
 ///
 /// # Errors
-/// The file cannot be opened, or is no regular file.
+/// The file cannot be opened, or is not a regular file.
 pub fn open(path: &Path) -> io::Result<File> {
     open_by(File::options().read(true), path)
 }
 
-/// Opens a file by options of the caller's.
+/// Opens a file with the caller's options.
 ///
 /// # Errors
-/// As of [`open`].
+/// See [`open`].
 pub fn open_by(options: &OpenOptions, path: &Path) -> io::Result<File> {
-    // Regular files do not know the flag, which stays set.
+    // Regular files ignore these flags, which stay set.
     let file = options.clone().custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY).open(path)?;
     if file.metadata()?.is_file() { Ok(file) } else { Err(irregular()) }
 }
@@ -29,14 +29,14 @@ pub fn open_by(options: &OpenOptions, path: &Path) -> io::Result<File> {
 /// The contents of a file.
 ///
 /// # Errors
-/// As of [`open`], or the file cannot be read.
+/// See [`open`]; also fails if the file cannot be read.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     open(path)?.read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// What is said of another kind of file.
+/// The error for another kind of file.
 pub(super) fn irregular() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")
 }
@@ -58,7 +58,7 @@ mod tests {
             assert!(open(&at(name)).is_err() && read(&at(name)).is_err(), "{name}");
         }
         assert_eq!(open(&at("none")).unwrap_err().kind(), io::ErrorKind::NotFound);
-        // With a reader it would open.
+        // With a reader, opening would succeed.
         let _reader = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(at("pipe")).unwrap();
         for name in ["pipe", "socket"] {
             assert!(open_by(File::options().write(true).create(true), &at(name)).is_err(), "{name}");
