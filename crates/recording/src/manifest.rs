@@ -26,9 +26,9 @@ use crate::error::RecordingError;
 /// Chunk size, bytes.
 pub const CHUNK: u64 = 64 * 1024;
 pub const VERSION: u32 = 2;
-/// Without tables of functions, which a reader of this version would take for memory.
+/// The version without function tables. A reader of this version would treat function tables as memory.
 const WITHOUT_TABLES: u32 = 1;
-/// A parameter buffer is no larger (bytes): the driver's limit is below 32 KiB.
+/// The maximum size of a parameter buffer, bytes: the driver's limit is below 32 KiB.
 const MAX_PARAMETERS: u64 = 64 * 1024;
 const MAGIC: &[u8; 8] = b"MNEMEST1";
 
@@ -49,7 +49,7 @@ pub struct Header {
     /// The parameter buffer of the launch, by argument; in prologues only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<RecordedArgument>,
-    /// The same number in both manifests of an instance ([`pair`]); absent in files of before there was one.
+    /// The same number in both manifests of an instance ([`pair`]); absent in older files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pair: Option<u64>,
 }
@@ -58,14 +58,14 @@ pub struct Header {
 pub struct RecordedVariable {
     /// Mangled name.
     pub name: String,
-    /// Where the recording device had it.
+    /// The address on the recording device.
     pub address: u64,
     /// Bytes.
     pub size: u64,
     /// In constant memory: the kernel cannot write it.
     #[serde(default)]
     pub constant: bool,
-    /// A constant table of addresses of functions: a replay has its own functions' there.
+    /// A constant table of function addresses: a replay has its own functions' addresses there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub code: bool,
 }
@@ -73,22 +73,22 @@ pub struct RecordedVariable {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Allocation {
     pub address: u64,
-    /// Bytes, as the application asked for.
+    /// The size that the application requested, bytes.
     pub size: u64,
     pub kind: AllocationKind,
     /// Name given by the application's annotation, or "".
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tag: String,
-    /// How the application wants it compared; bytes where it does not say.
+    /// The comparison that the application wants; by bytes if it does not specify one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerance: Option<Tolerance>,
-    /// Other processes, or devices beyond the recorded launch, could write to it meanwhile.
+    /// Other processes, or devices outside the recorded launch, could write to it at the same time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared: bool,
 }
 
-/// Whether a word of an argument is an address in recorded memory, which means nothing in another process. One behind
-/// the last byte is one still.
+/// Whether a word of an argument is an address in recorded memory, and so meaningless in another process. The address
+/// right after the last byte counts, too.
 pub fn is_recorded_address(allocations: &[Allocation], word: u64) -> bool {
     allocations.iter().any(|allocation| word.checked_sub(allocation.address).is_some_and(|at| at <= allocation.size))
 }
@@ -118,9 +118,9 @@ pub struct RecordedRegion<'a> {
     /// Name of the device variable; `None` for an allocation.
     pub variable: Option<&'a RecordedVariable>,
     pub tag: &'a str,
-    /// How the application wanted it compared.
+    /// The comparison that the application wants.
     pub tolerance: Option<Tolerance>,
-    /// Others could write to it meanwhile.
+    /// Other writers could change it at the same time.
     pub shared: bool,
     pub address: u64,
     /// Bytes.
@@ -136,7 +136,7 @@ impl RecordedRegion<'_> {
     }
 }
 
-/// Chunks that a region of `size` bytes is cut into.
+/// The number of chunks in a region of `size` bytes.
 pub fn chunk_count(size: u64) -> usize {
     size.div_ceil(CHUNK) as usize
 }
@@ -182,12 +182,12 @@ impl MemoryState {
         buffer
     }
 
-    /// Writes the manifest by a temporary name and a rename. The chunks it names must be on disk (synced) before.
+    /// Writes the manifest to a temporary file and renames it. Sync the chunks that it names first.
     pub fn save(&self, path: &Path) -> Result<(), RecordingError> {
         write_atomically(path, &self.encode())
     }
 
-    /// What the file holds.
+    /// The contents of the file.
     pub(super) fn encode(&self) -> Vec<u8> {
         let header = serde_json::to_vec(&self.header).expect("plain data serialises");
         let mut bytes = MAGIC.to_vec();
@@ -248,15 +248,15 @@ impl MemoryState {
     }
 }
 
-/// Marks two states as the halves of one instance: with the XXH3-64 of what both say, so that equal recordings have
-/// equal files.
+/// Marks two states as the halves of one instance with the XXH3-64 of both contents, so equal recordings have equal
+/// files.
 pub fn pair(prologue: &mut MemoryState, epilogue: &mut MemoryState) {
     (prologue.header.pair, epilogue.header.pair) = (None, None);
     let sum = Hash64::new().part(&prologue.encode()).part(&epilogue.encode()).finish();
     (prologue.header.pair, epilogue.header.pair) = (Some(sum), Some(sum));
 }
 
-/// Why two states cannot be the halves of one instance, said of the second one.
+/// The reason why two states cannot be the halves of one instance, as a statement about the second one.
 pub(super) fn mismatch(prologue: &MemoryState, epilogue: &MemoryState) -> Option<String> {
     if (prologue.header.moment, epilogue.header.moment) != (Moment::Prologue, Moment::Epilogue) {
         return Some("one of the two is in the place of the other".into());
@@ -314,12 +314,12 @@ mod hex {
     }
 }
 
-/// Whether a file is a manifest of ours. Snapshots of the existing Mneme may begin with anything.
+/// Whether a file is a manifest in Mneme's format. Snapshots of the existing Mneme may begin with any bytes.
 pub fn is_manifest(path: &Path) -> Result<bool, RecordingError> {
     start_of(path).map(|(_, start)| start == MAGIC)
 }
 
-/// The file, and its first bytes, which have been read from it.
+/// The file, and its first bytes, which have already been read.
 fn start_of(path: &Path) -> Result<(File, Vec<u8>), RecordingError> {
     let mut start = Vec::new();
     let mut file = regular::open(path).map_err(RecordingError::io(path))?;
@@ -330,7 +330,7 @@ fn start_of(path: &Path) -> Result<(File, Vec<u8>), RecordingError> {
 /// Reads a manifest, with the checksum of the file (XXH3-64); `None` for a file of another format.
 ///
 /// # Errors
-/// It cannot be read, is damaged or of a later version.
+/// The file cannot be read, is damaged, or belongs to a later version.
 pub fn load_if_manifest(path: &Path) -> Result<Option<(MemoryState, u64)>, RecordingError> {
     let (mut file, mut bytes) = start_of(path)?;
     if bytes != MAGIC {
@@ -384,7 +384,7 @@ mod tests {
         assert_eq!(state().regions().nth(1).unwrap().extent(1), (CHUNK, 1));
     }
 
-    /// What says nothing of it is of a recorder that did not know.
+    /// A manifest without this field comes from a recorder that did not detect sharing.
     #[test]
     fn memory_is_shared_where_the_header_says_so() {
         let mut marked = state().header;

@@ -1,4 +1,4 @@
-//! Memory before and after a recorded launch, in whichever format it was recorded.
+//! Memory before and after a recorded launch, in either recording format.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use super::store::Store;
 use super::upstream;
 use crate::error::RecordingError;
 
-/// Recorded arguments that are not those of the kernel.
+/// Recorded arguments that do not match the kernel's parameters.
 #[derive(Debug, thiserror::Error)]
 pub enum ArgumentMisfit {
     #[error("it has {arguments} arguments, and the kernel {parameters} parameters")]
@@ -22,15 +22,14 @@ pub enum ArgumentMisfit {
 pub struct Moments {
     pub prologue: MemoryState,
     pub epilogue: MemoryState,
-    /// Of both manifests (XXH3-64); zeros where there are none.
+    /// The checksums of both manifests (XXH3-64); zeros without manifests.
     pub checksums: [u64; 2],
-    /// What the states name, where it is in no pack of ours.
+    /// The chunks of the states, if they are not in Mneme's packs.
     chunks: Option<Arc<upstream::Chunks>>,
 }
 
 impl Moments {
-    /// Reads what the manifests say; of a recording of the existing Mneme all memory, which has no identities
-    /// otherwise.
+    /// Reads the manifests. For a recording of the existing Mneme, reads all memory, to compute identities.
     pub fn open(folder: &Path, kernel: &KernelRecord, instance: &InstanceRecord) -> Result<Self, RecordingError> {
         let (prologue, epilogue) = (folder.join(&instance.prologue), folder.join(&instance.epilogue));
         match (load_if_manifest(&prologue)?, load_if_manifest(&epilogue)?) {
@@ -60,10 +59,10 @@ impl Moments {
         self.chunks.is_some()
     }
 
-    /// Puts the arguments where the kernel has its parameters.
+    /// Moves the arguments to the offsets of the kernel's parameters.
     ///
     /// # Errors
-    /// They do not fit.
+    /// The arguments do not fit.
     pub fn place_arguments(&mut self, layout: &[ArgumentLayout]) -> Result<(), ArgumentMisfit> {
         let arguments = &mut self.prologue.header.arguments;
         if arguments.len() != layout.len() {
@@ -78,7 +77,7 @@ impl Moments {
         Ok(())
     }
 
-    /// The chunks that both moments name.
+    /// The store with the chunks of both moments.
     pub fn store(&self, folder: &Path) -> Result<Store, RecordingError> {
         match &self.chunks {
             Some(chunks) => Ok(Store::of_upstream(folder, chunks.clone())),

@@ -1,10 +1,10 @@
-//! The bytes that an instance's kernel only writes, and other inputs to try it on.
+//! The bytes that an instance's kernel only writes, and other inputs for trials, in
+//! `<static-hash>.<instance>.<device>.poison`.
 //!
-//! The application's own code found them. They are in `<static-hash>.<instance>.<device>.poison`.
-//!
-//! A replay fills these bytes before each run, so a kernel that leaves them out does not verify. A [`PoisonMap`] says
-//! which bytes they are: a [`Mask`] for each chunk that has some. The file lies beside the recording, which it does not
-//! change; it names the memory that it was made from, and a map of other memory is ignored.
+//! They were found by running the application's own code. A replay fills these bytes before each run, so a kernel that
+//! does not write them fails to verify. A [`PoisonMap`] holds a [`Mask`] for each chunk with such bytes. The file is
+//! beside the recording and does not change it. It names the memory that it was made from; maps of other memory are
+//! ignored.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,19 +16,18 @@ use serde::{Deserialize, Serialize};
 use super::manifest::{CHUNK, MemoryState};
 use super::mask::Mask;
 
-/// Of the file, and of the way in which the bytes are found: maps of another version are made again.
+/// Version of the file and of the search for the bytes: other versions are created anew.
 pub const VERSION: u32 = 4;
-/// Kinds of devices, as files are named.
+/// Kinds of devices, as in file names.
 pub const DEVICES: [&str; 3] = ["cpu", "cuda", "hip"];
-/// End of the file's name.
+/// Extension of the file's name.
 pub const EXTENSION: &str = "poison";
-/// What a byte is filled with differs from the recorded result in these bits. Calibration uses their complement as
-/// well.
+/// The filled bytes differ from the recorded result in these bits. Calibration uses the complement, too.
 pub const PATTERN: u8 = 0xaa;
 const CHECKSUM: usize = 8;
-/// Level of zstd: maps repeat themselves.
+/// Level of zstd: maps are repetitive.
 const LEVEL: i32 = 3;
-/// Most bytes that a map may have before compression.
+/// The maximum size of a map before compression, bytes.
 const MOST: usize = 1 << 30;
 
 /// The bytes of an instance that a replay fills.
@@ -37,33 +36,32 @@ pub struct PoisonMap {
     pub version: u32,
     /// [`identity`] of the recorded memory.
     pub made_from: String,
-    /// Why memory was left out, one sentence; empty if all of it was looked at.
+    /// The reason for skipping some memory, one sentence; empty if all memory was searched.
     pub left_out: String,
     pub masks: Vec<Mask>,
     pub chunks: Vec<PoisonedChunk>,
-    /// Buffers that the kernel writes, in which it changes nothing, and of which no byte can be filled because it reads
-    /// them first.
+    /// Buffers that the kernel writes without changing them, and in which it reads every byte first, so no byte
+    /// can be filled.
     pub unshown: Vec<UnshownBytes>,
-    /// The application's own code does not run on this device, so a pipeline did.
+    /// The application's own code does not run on this device, so compiled code replaced it.
     pub own_code_fails: bool,
-    /// Seeds of fresh inputs that say something: the application's own code changes memory on them, the same every
-    /// time.
+    /// Seeds of useful fresh inputs: the application's own code changes memory on them, in the same way every time.
     pub fresh_inputs: Vec<u64>,
-    /// Such inputs have been looked for.
+    /// Whether such inputs have been searched for.
     pub inputs_sought: bool,
 }
 
-/// A chunk that has bytes to fill.
+/// A chunk with bytes to fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoisonedChunk {
-    /// Place among the regions that have bytes, in the order of the manifest.
+    /// Index among the regions with bytes, in the order of the manifest.
     pub region: u32,
     pub chunk: u32,
-    /// Place in [`PoisonMap::masks`].
+    /// Index in [`PoisonMap::masks`].
     pub mask: u32,
 }
 
-/// Bytes of a region of which verification shows nothing.
+/// Bytes of a region about which verification proves nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnshownBytes {
     pub region: u32,
@@ -71,7 +69,7 @@ pub struct UnshownBytes {
 }
 
 impl PoisonMap {
-    /// Adds a chunk; masks that are equal are stored once.
+    /// Adds a chunk; equal masks are stored once.
     pub fn add(&mut self, region: u32, chunk: u32, mask: &Mask) {
         let known = self.masks.iter().rposition(|known| known == mask);
         let number = known.unwrap_or_else(|| {
@@ -81,13 +79,13 @@ impl PoisonMap {
         self.chunks.push(PoisonedChunk { region, chunk, mask: number as u32 });
     }
 
-    /// Bytes that it fills.
+    /// The number of bytes to fill.
     pub fn filled(&self) -> u64 {
         let mask = |chunk: &PoisonedChunk| self.masks.get(chunk.mask as usize);
         self.chunks.iter().filter_map(mask).map(|mask| mask.count(0..CHUNK as usize)).sum()
     }
 
-    /// Adds what was found in other regions.
+    /// Adds the findings for other regions.
     pub fn join(&mut self, other: &Self) {
         for chunk in &other.chunks {
             if let Some(mask) = other.masks.get(chunk.mask as usize) {
@@ -100,7 +98,7 @@ impl PoisonMap {
         }
     }
 
-    /// Reads the map of this memory; `None` if there is none that is whole and of this version.
+    /// Reads the map for this memory; `None` unless there is an intact one of this version.
     pub fn load(path: &Path, made_from: &str) -> Option<Self> {
         let file = regular::read(path).ok()?;
         let (sum, text) = file.split_first_chunk::<CHECKSUM>()?;
@@ -112,7 +110,7 @@ impl PoisonMap {
         (map.version == VERSION && map.made_from == made_from).then_some(map)
     }
 
-    /// Writes the file whole.
+    /// Writes the complete file.
     ///
     /// # Errors
     /// The folder cannot be written to, or is full.
@@ -127,15 +125,15 @@ impl PoisonMap {
     }
 }
 
-/// The file of an instance of the kernel in `<static-hash>.json`, as found on a kind of device.
+/// The file for an instance of the kernel in `<static-hash>.json` on a kind of device.
 pub fn path(database: &Path, instance: &str, device: &str) -> PathBuf {
     database.with_extension(format!("{instance}.{device}.{EXTENSION}"))
 }
 
-/// Removes the files of an instance of a kernel, whatever device they are of.
+/// Removes an instance's files for all devices.
 ///
 /// # Errors
-/// The folder cannot be read, or a file not removed.
+/// The folder cannot be read, or a file cannot be removed.
 pub fn remove(database: &Path, instance: &str) -> io::Result<()> {
     let folder = database.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let stem = database.file_stem().unwrap_or_default().to_string_lossy();
@@ -150,7 +148,7 @@ pub fn remove(database: &Path, instance: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// A hash of the recorded memory before and after a launch: where it is, and what it holds.
+/// A hash of the addresses and contents of recorded memory before and after a launch.
 pub fn identity(prologue: &MemoryState, epilogue: &MemoryState) -> String {
     let mut hash = Hash64::new();
     for state in [prologue, epilogue] {

@@ -1,12 +1,12 @@
-//! The publication of instances: they become part of a folder, several at a time.
+//! The publication of instances: adds them to a folder, several at a time.
 //!
-//! A disk takes milliseconds to make a file durable, however small it is, but hardly longer for several files at a
-//! time. So [`publish`] takes all instances that are ready, syncs their files side by side, and writes each kernel's
+//! A disk takes milliseconds to make a file durable, even a small one, but hardly longer for several files at once.
+//! [`publish`] therefore takes all instances that are ready, syncs their files in parallel, and writes each kernel's
 //! database once.
 //!
-//! The files of a [`Draft`] get their names while the folder's lock is held, and only if the database does not name the
-//! instance yet: of two writers of one instance the first wins, with both of its halves. A crash leaves at most files
-//! that nothing names.
+//! The files of a [`Draft`] get their names under the folder's lock, and only if the database does not name the
+//! instance yet: if two writers have the same instance, the first one wins, with both of its halves. A crash leaves at
+//! most files without a reference.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
@@ -19,33 +19,34 @@ use super::database::{self, Databases, InstanceRecord, KernelRecord};
 use super::draft::Draft;
 use crate::error::RecordingError;
 
-/// Instances that are best published at a time: each has two files open, and an application may open only so many.
+/// The maximum number of instances to publish at a time: each has two open files, and an application's limit may be
+/// low.
 pub const MOST: usize = 32;
 
-/// An instance whose files are written.
+/// An instance with completely written files.
 pub struct NewInstance<'a> {
     pub draft: Draft<'a>,
     pub kernel: &'a KernelRecord,
     pub id: String,
     pub instance: InstanceRecord,
-    /// It takes the place of the instance of this id that the folder may have. Its files have other names.
+    /// Replaces an existing instance with this id in the folder. The new files have different names.
     pub replaces: bool,
 }
 
-/// What has become of a new instance.
+/// The result for a new instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Publication {
-    /// The folder has it now, and so many bytes more.
+    /// Added to the folder, with this many bytes.
     Added(u64),
-    /// The folder had it already; it stays as it is.
+    /// The folder already has it; it does not change.
     Known,
     Failed,
 }
 
-/// Adds instances to a folder: what has become of each, in their order, and what failed first.
+/// Adds instances to a folder. Returns the result for each, in order, and the first error.
 ///
-/// `prepare` is called for each kernel that gets new instances, with its record, which it may change, and their
-/// indices. It adds what else of the kernel the folder needs (its code), and gives the bytes of that.
+/// `prepare` is called for each kernel with new instances. It receives the kernel's record, which it may change, and
+/// the instances' indices. It adds the kernel's other files to the folder (its code), and returns their size in bytes.
 pub fn publish<'a>(
     folder: &'a Path,
     databases: &mut Databases,
@@ -60,11 +61,11 @@ pub fn publish<'a>(
 /// A kernel that gets new instances.
 struct Growing {
     record: KernelRecord,
-    /// Of the new instances.
+    /// The indices of the new instances.
     indices: Vec<usize>,
-    /// The instances that they replace.
+    /// The instances to replace.
     replaced: Vec<InstanceRecord>,
-    /// Bytes of its code that have been written.
+    /// Bytes of code written for the kernel.
     bytes: u64,
 }
 
@@ -95,7 +96,8 @@ fn add<'a>(
             bytes[*first] += kernel.bytes;
         }
     }
-    // The names, before something names them; a file system that cannot sync a folder keeps them in order by itself.
+    // Sync the names before writing references to them; a file system that cannot sync a folder keeps them in order by
+    // itself.
     let _ = File::open(folder).and_then(|folder| folder.sync_all());
     let write = |kernel: &mut Growing| {
         let path = folder.join(kernel.record.file_name());
@@ -109,7 +111,7 @@ fn add<'a>(
         let path = file.path().to_owned();
         file.take_name().map_err(RecordingError::io(path))?;
         kernel.indices.iter().for_each(|index| outcomes[*index] = Publication::Added(bytes[*index]));
-        // Nothing names them any more.
+        // The replaced files are unreferenced now.
         for name in kernel.replaced.iter().flat_map(|old| [&old.prologue, &old.epilogue]) {
             let _ = std::fs::remove_file(folder.join(name));
         }
@@ -118,7 +120,7 @@ fn add<'a>(
     Ok(())
 }
 
-/// The kernels of instances that the folder does not have.
+/// The instances that the folder lacks, by kernel.
 fn new_by_kernel(
     folder: &Path,
     databases: &mut Databases,
@@ -147,16 +149,16 @@ fn new_by_kernel(
     Ok(growing)
 }
 
-/// Files of code for a folder. Those of several kernels may be one, or have the same contents.
+/// Files of code for a folder. Several kernels may share a file, or have files with the same contents.
 pub struct CodeFiles<'a> {
     folder: &'a Path,
     files: BTreeMap<String, Temporary>,
-    /// Files, and further names for them.
+    /// Files, and additional names for them.
     links: Vec<(String, String)>,
 }
 
 impl CodeFiles<'_> {
-    /// Whether the folder has a file of this name, or gets one.
+    /// Whether the folder has a file with this name, or will get one.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -164,7 +166,7 @@ impl CodeFiles<'_> {
         Ok(self.files.contains_key(name) || self.links.iter().any(|(_, link)| link == name) || self.is_there(name)?)
     }
 
-    /// Whether the folder has a file of this name, which nothing can take back any more.
+    /// Whether the folder has a file with this name that will certainly stay.
     ///
     /// # Errors
     /// The folder cannot be read.
@@ -173,7 +175,7 @@ impl CodeFiles<'_> {
         path.try_exists().map_err(RecordingError::io(&path))
     }
 
-    /// Writes a file, in place of what the folder has.
+    /// Writes a file, replacing an existing one.
     ///
     /// # Errors
     /// The folder cannot be written to, or is full.
@@ -185,8 +187,8 @@ impl CodeFiles<'_> {
         Ok(())
     }
 
-    /// Has a file by another name, too, in place of what the folder has. Nothing in a recording is changed after it has
-    /// been written, so that two names of one file are as good as two files.
+    /// Gives a file another name, replacing an existing file. Files of a recording never change once written, so two
+    /// names for one file are as good as two files.
     pub fn link(&mut self, file: &str, name: &str) {
         if file != name {
             self.links.push((file.to_owned(), name.to_owned()));
@@ -205,7 +207,7 @@ impl CodeFiles<'_> {
         for (file, name) in self.links {
             let [file, name] = [file, name].map(|name| self.folder.join(name));
             let _ = std::fs::remove_file(&name);
-            // Some file systems have no further names, others only so many.
+            // Some file systems do not support hard links, others limit their number.
             if std::fs::hard_link(&file, &name).is_err() {
                 let contents = regular::read(&file).map_err(RecordingError::io(&file))?;
                 database::write_atomically(&name, &contents)?;
@@ -226,12 +228,12 @@ mod tests {
 
     const NAMES: [&str; 2] = ["DeviceState.prologue.42.7.mneme", "DeviceState.epilogue.42.7.mneme"];
 
-    /// One whose code need not be there.
+    /// A kernel whose code may be missing.
     fn kernel() -> KernelRecord {
         KernelRecord { modules: vec![], ..fixture::kernel() }
     }
 
-    /// Memory of a writer, before and after.
+    /// A writer's memory, before and after.
     fn states(folder: &Path, writer: u8, address: u64) -> [MemoryState; 2] {
         let store = StoreWriter::open(folder, 1).unwrap();
         let [mut before, mut after] = [(Moment::Prologue, 1), (Moment::Epilogue, 2)].map(|(moment, step)| {
@@ -342,7 +344,7 @@ mod tests {
         assert!(report.problems.is_empty() && report.instances == 1, "{report:?}");
     }
 
-    /// One of them twice, and one that the folder has; others add to the database in between.
+    /// One instance twice, and one that the folder has; other writers add to the database in between.
     #[test]
     fn instances_of_several_kernels_are_published_at_once() {
         let folder = tempfile::tempdir().unwrap();
@@ -421,7 +423,7 @@ mod tests {
             let report = integrity::check(folder.path()).unwrap();
             assert_eq!((report.instances, report.problems.len()), (0, 1), "{what}: {report:?}");
         }
-        // Files of before there were such numbers.
+        // Files from before these numbers existed.
         for (name, state) in NAMES.iter().zip(&one) {
             without_pair(state).save(&folder.path().join(name)).unwrap();
         }

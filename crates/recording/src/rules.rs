@@ -1,8 +1,7 @@
 //! Rules for a recorded kernel's buffers, in `<static-hash>.tolerances.json`.
 //!
-//! They say what is known about the buffers since they were recorded.
-//!
-//! A recording is not modified, so that this is a file beside it.
+//! They contain knowledge about the buffers from after the recording. Recordings are never modified, so this is a
+//! separate file.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +17,7 @@ pub const VERSION: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rules {
     pub version: u32,
-    /// The last one that names a region decides.
+    /// The last rule that names a region applies.
     pub rules: Vec<ToleranceRule>,
 }
 
@@ -28,7 +27,7 @@ impl Default for Rules {
     }
 }
 
-/// A tolerance, and the regions it is for.
+/// A tolerance, and its regions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToleranceRule {
     #[serde(flatten)]
@@ -42,11 +41,11 @@ pub struct ToleranceRule {
 pub enum RuleTarget {
     /// Allocations with this tag.
     Tag(String),
-    /// The device variable of this (mangled) name.
+    /// The device variable with this (mangled) name.
     Variable(String),
-    /// What this argument of the kernel, counted from 0, points into.
+    /// The memory that this argument of the kernel, counted from 0, points into.
     Argument(u32),
-    /// What this address of the recording process lies in.
+    /// The memory that contains this address of the recording process.
     #[serde(with = "address")]
     Address(u64),
 }
@@ -63,7 +62,7 @@ impl std::fmt::Display for RuleTarget {
     }
 }
 
-/// A region of recorded memory, as far as rules care.
+/// The properties of a recorded region that rules use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuleRegion<'a> {
     /// Name of the device variable; `None` for an allocation.
@@ -82,8 +81,8 @@ impl RuleRegion<'_> {
 }
 
 impl RuleTarget {
-    /// Whether it names a region. `arguments` has the value of each of the kernel's arguments, `None` where it is no
-    /// pointer (has not 8 bytes).
+    /// Whether the target includes a region. `arguments` has the value of each kernel argument, `None` if it cannot be
+    /// a pointer (its size is not 8 bytes).
     pub fn names(&self, place: &RuleRegion<'_>, arguments: &[Option<u64>]) -> bool {
         match self {
             Self::Tag(tag) => place.variable.is_none() && place.tag == tag,
@@ -102,7 +101,7 @@ impl Rules {
         database.with_extension("tolerances.json")
     }
 
-    /// The rules of a kernel; none where there is no file.
+    /// The rules of a kernel; empty without a file.
     pub fn load(database: &Path) -> Result<Self, RecordingError> {
         let path = Self::path(database);
         match regular::read(&path) {
@@ -112,10 +111,10 @@ impl Rules {
         }
     }
 
-    /// The rules that a file's text has; `path` is for the error.
+    /// Parses a file's text; errors name `path`.
     ///
     /// # Errors
-    /// It is damaged, of a later release, or has a tolerance that is none.
+    /// The file is damaged, belongs to a later release, or contains an invalid tolerance.
     pub fn parse(path: &Path, text: &[u8]) -> Result<Self, RecordingError> {
         let invalid = |what: String| RecordingError::Rules { path: path.to_owned(), what };
         let rules: Self = serde_json::from_slice(text).map_err(|error| invalid(error.to_string()))?;
@@ -128,7 +127,7 @@ impl Rules {
         }
     }
 
-    /// Writes the file of a kernel whole; removes it where no rule is left.
+    /// Writes the complete file of a kernel, or removes it if there are no rules left.
     pub fn save(&self, database: &Path) -> Result<(), RecordingError> {
         let path = Self::path(database);
         if self.rules.is_empty() {
@@ -140,20 +139,20 @@ impl Rules {
         write_atomically(&path, &serde_json::to_vec_pretty(self).expect("plain data serialises"))
     }
 
-    /// Adds a rule, in place of one with the same target.
+    /// Adds a rule, replacing one with the same target.
     pub fn set(&mut self, rule: ToleranceRule) {
         self.remove(&rule.target);
         self.rules.push(rule);
     }
 
-    /// Whether there was a rule with this target.
+    /// Removes the rule with this target; returns whether there was one.
     pub fn remove(&mut self, target: &RuleTarget) -> bool {
         let before = self.rules.len();
         self.rules.retain(|rule| rule.target != *target);
         self.rules.len() < before
     }
 
-    /// The tolerance that the rules have for a region; it goes before the one recorded with an allocation.
+    /// The tolerance from the rules for a region; it overrides the one recorded with an allocation.
     pub fn of(&self, place: &RuleRegion<'_>, arguments: &[Option<u64>]) -> Option<Tolerance> {
         self.rules.iter().rev().find(|rule| rule.target.names(place, arguments)).map(|rule| rule.tolerance)
     }

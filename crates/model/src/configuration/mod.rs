@@ -1,10 +1,11 @@
-//! A replay configuration: how to compile a recorded kernel and how to launch it.
+//! A replay configuration: the options for compiling a recorded kernel and launching it.
 //!
-//! [`FIELDS`] declares each field once. The command line of `mneme-replay`, the commands that other programs print, the
-//! reference page and Python's fields are made from it.
+//! [`FIELDS`] declares each field once. It is the source of the command line of `mneme-replay`, the commands that other
+//! programs print, the reference page, and Python's fields.
 //!
 //! The fields up to `internalize`, their JSON names and defaults are those of the existing Mneme
-//! (`ExperimentConfiguration`); so is the hash of a configuration that uses no other. The fields after it are ours.
+//! (`ExperimentConfiguration`). If a configuration uses only these, its hash is the same, too. The other fields are
+//! Mneme's additions.
 
 mod changes;
 mod error;
@@ -22,19 +23,19 @@ pub use self::fields::{Configuration, FIELDS};
 use crate::compile_options::CompileOptions;
 use crate::launch::Dim3;
 
-/// Which arguments are folded into the code. In JSON `false`, `true` or a list of argument indices.
+/// The arguments to fold into the code. In JSON `false`, `true` or a list of argument indices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Specialize {
     #[default]
     None,
-    /// All that can be.
+    /// All arguments that can be folded.
     All,
-    /// These, counted from 0, where they can be.
+    /// These arguments, counted from 0, if they can be folded.
     Arguments(Vec<u32>),
 }
 
 impl Specialize {
-    /// Whether argument `index`, counted from 0, is to be folded.
+    /// Whether to fold argument `index`, counted from 0.
     pub fn selects(&self, index: u32) -> bool {
         match self {
             Self::None => false,
@@ -43,7 +44,7 @@ impl Specialize {
         }
     }
 
-    /// Whether any argument is.
+    /// Whether to fold any argument.
     pub fn any(&self) -> bool {
         match self {
             Self::None => false,
@@ -52,7 +53,7 @@ impl Specialize {
         }
     }
 
-    /// The normal form: indices in order and once each, no list where it is empty.
+    /// The normal form: sorted indices without duplicates, and never an empty list.
     fn grounded(&self) -> Self {
         match self {
             Self::Arguments(indices) if indices.is_empty() => Self::None,
@@ -119,29 +120,29 @@ impl<'de> Deserialize<'de> for Specialize {
     }
 }
 
-/// What the device's caches hold when a measured run starts.
+/// The contents of the device's caches at the start of a measured run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CacheState {
-    /// What the run before left.
+    /// The data of the previous run.
     #[default]
     Hot,
-    /// Nothing of the recording.
+    /// No data of the recording.
     Cold,
 }
 
-/// The most runs that may be asked for.
+/// The maximum number of runs.
 pub const MAX_RUNS: u32 = 1_000_000;
-/// The longest time limit, seconds: thirty years, which is still a point in time that can be waited for.
+/// The longest time limit, seconds: thirty years, which the system can still represent as a deadline.
 pub const MAX_TIMEOUT: f64 = 1e9;
 /// The existing Mneme's names of code generators, [`Configuration::codegen_method`].
 pub const CODEGEN_METHODS: [&str; 3] = ["serial", "parallel", "rtc"];
-/// The one that is printed where nothing says which.
+/// The default for printing.
 pub const DEFAULT_CODEGEN_METHOD: &str = CODEGEN_METHODS[0];
-/// Threads that a block of any device can have.
+/// The maximum number of threads in a block on any device.
 const MAX_THREADS: u32 = 1024;
 
-/// The pipeline where nothing says which.
+/// The default pipeline.
 pub const DEFAULT_PASSES: &str = "default<O3>";
 
 impl Configuration {
@@ -150,31 +151,31 @@ impl Configuration {
         Self { grid, block, shared_mem, ..Self::default() }
     }
 
-    /// The same, compiled as the application was: the pipeline and the code generation of its level. What the assembler
-    /// is told is the application's where `ptx_opt` and `ptxas_options` say nothing, and `llvm_options` follow the
+    /// The same, compiled like the application: with the pipeline and the code generation of its level. The assembler's
+    /// options are the application's unless `ptx_opt` and `ptxas_options` set them, and `llvm_options` follow the
     /// application's.
     #[must_use]
     pub fn compiled_as(self, application: &CompileOptions) -> Self {
         Self { passes: application.pipeline(), codegen_opt: application.codegen_opt(), ..self }
     }
 
-    /// The same launch, measured in the same way, of the application's own code.
+    /// The same launch of the application's own code, with the same measurement.
     pub fn of_original(&self) -> Self {
         Self { original: true, ..self.clone().reset(|field| field.effect.changes_code()) }
     }
 
-    /// The first field that asks for other code than the application's own.
+    /// The first field that requires code other than the application's own.
     fn asks_for_other_code(&self) -> Option<&'static Field> {
         self.grounded().differences(&self.of_original().grounded()).next()
     }
 
-    /// The same without what does not reach the compiler: how the code is run, and a name that changes nothing.
+    /// The same without fields that the compiler ignores: how to run the code, and a name without effect.
     #[must_use]
     pub fn without_runs(self) -> Self {
         self.reset(|field| matches!(field.effect, Effect::Runs | Effect::Nothing))
     }
 
-    /// The normal form in which equal configurations are equal: parameters that do not apply are zero.
+    /// The normal form, in which equal configurations are equal: parameters that do not apply are zero.
     pub fn grounded(&self) -> Self {
         let mut grounded = self.clone();
         if !grounded.set_launch_bounds {
@@ -186,7 +187,8 @@ impl Configuration {
     }
 
     /// The existing Mneme's configuration hash: SHA-256, in hex, of compact JSON with sorted keys of the grounded
-    /// configuration without `codegen_method`. Fields of ours are part of the JSON where they are not at their default.
+    /// configuration without `codegen_method`. The JSON contains Mneme's additional fields only if they differ from
+    /// their defaults.
     pub fn hash(&self) -> String {
         let mut value = serde_json::to_value(self.grounded()).expect("plain data serialises");
         value.as_object_mut().expect("a struct is an object").remove("codegen_method");
@@ -194,10 +196,10 @@ impl Configuration {
         hex(&Sha256::digest(value.to_string().as_bytes()))
     }
 
-    /// Whether this configuration can be launched on any device.
+    /// Checks that some device can launch this configuration.
     ///
     /// # Errors
-    /// The first field that keeps it from that.
+    /// The first invalid field.
     pub fn check(&self) -> Result<(), ConfigurationError> {
         use ConfigurationError::*;
         if self.grid.count() == 0 || self.block.count() == 0 {
@@ -291,7 +293,7 @@ mod tests {
 
     #[test]
     fn fields_of_ours_are_hashed_only_where_they_are_set() {
-        // The JSON that the existing Mneme hashes, written out by hand.
+        // The JSON that the existing Mneme hashes, written by hand.
         let theirs = r#"{"block":{"x":256,"y":1,"z":1},"codegen_opt":3,"grid":{"x":40000,"y":1,"z":1},"internalize":false,"max_threads":0,"min_blocks_per_sm":0,"passes":"default<O3>","prune":true,"set_launch_bounds":false,"shared_mem":0,"specialize":false,"specialize_dims":false}"#;
         assert_eq!(example().hash(), hex(&Sha256::digest(theirs.as_bytes())));
         let changes: [fn(&mut Configuration); 17] = [

@@ -1,22 +1,22 @@
 //! The errors that tolerances bound.
 //!
-//! This is the definition; a device computes the same, faster.
+//! This is the definition; devices compute the same values faster.
 //!
 //! With a recorded element e and a replayed element r of the buffer's type:
 //!
 //! - absolute: |r - e|; relative: |r - e| / max(|e|, m), where m is the type's smallest normal number (1 for integers);
-//!   ULP: the number of representable values from e to r (for integers |r - e|). Both NaN, or equal infinities: 0. One
-//!   of them NaN or infinite otherwise: infinite. 0.0 and -0.0 are equal.
-//! - Without a norm each element's error is bounded. With one, the norm of all elements' |r - e| (for ULP: of their
-//!   distances) is; for a relative threshold it is divided by max(the same norm of all e, m). L1 sums, L2 is the root
-//!   of the sum of squares, Linf the largest. Infinite recorded elements do not count in the norm of all e.
-//! - A tail that is shorter than an element is compared by bytes: equal is 0, anything else infinite.
+//!   ULP: the number of representable values from e to r (for integers |r - e|). If both are NaN or equal infinities:
+//!   0. Otherwise, if one of them is NaN or infinite: infinite. 0.0 and -0.0 are equal.
+//! - Without a norm, the tolerance bounds each element's error. With one, it bounds the norm of all elements' |r - e|
+//!   (for ULP: of their distances); for a relative threshold, that is divided by max(the same norm of all e, m). L1
+//!   sums, L2 is the root of the sum of squares, Linf the largest. The norm of all e skips infinite recorded elements.
+//! - A tail shorter than an element is compared by bytes: 0 if equal, otherwise infinite.
 
 use super::{DataType, Norm, Threshold, Tolerance};
 
-/// The smallest magnitude that a recorded value counts as if errors are relative to it.
+/// The lower limit on a recorded value's magnitude in relative errors.
 ///
-/// A fixed floor would make a kernel that writes nothing pass if its results are smaller (entropies are around 1e-23).
+/// With a fixed floor, a kernel that writes nothing would pass if its results are smaller (entropies are around 1e-23).
 pub fn smallest_reference(dtype: DataType) -> f64 {
     match dtype {
         // 2^-14.
@@ -31,7 +31,7 @@ pub fn smallest_reference(dtype: DataType) -> f64 {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ElementValue {
     Integer(i128),
-    /// A floating-point value, and its place among those of its type: neighbours differ by 1.
+    /// A floating-point value, and its index among the values of its type: neighbours differ by 1.
     Float(f64, i64),
 }
 
@@ -39,7 +39,7 @@ impl ElementValue {
     /// The value of exactly one element's bytes, little endian.
     ///
     /// # Panics
-    /// If `bytes` has another length than [`DataType::size`].
+    /// If the length of `bytes` differs from [`DataType::size`].
     pub fn read(dtype: DataType, bytes: &[u8]) -> Self {
         fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
             bytes.try_into().expect("one element's bytes")
@@ -68,7 +68,7 @@ impl ElementValue {
         }
     }
 
-    /// Its magnitude, as far as a norm goes.
+    /// The magnitude for norms.
     fn magnitude(self) -> f64 {
         match self {
             Self::Integer(value) => value.unsigned_abs() as f64,
@@ -96,12 +96,12 @@ impl ElementValue {
     }
 }
 
-/// For people: integers as they are, floats in the shortest form that reads back.
+/// For people: integers in decimal, floats in the shortest form that reads back exactly.
 impl std::fmt::Display for ElementValue {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Integer(value) => value.fmt(formatter),
-            // Without an exponent the largest and the smallest have 300 digits.
+            // Without an exponent, the largest and smallest values have 300 digits.
             Self::Float(value, _) if value.is_normal() && !(1e-5..1e16).contains(&value.abs()) => {
                 write!(formatter, "{value:e}")
             }
@@ -110,7 +110,7 @@ impl std::fmt::Display for ElementValue {
     }
 }
 
-/// The place of a float of `width` bits among those of its type: 0 for both zeros, negative below.
+/// The index of a float of `width` bits among the values of its type: 0 for both zeros, negative below.
 fn ordered(bits: u64, width: u32) -> i64 {
     let sign = 1u64 << (width - 1);
     let magnitude = (bits & !sign) as i64;
@@ -134,7 +134,7 @@ fn half(bits: u16) -> f64 {
 pub fn error(dtype: DataType, kind: Threshold, recorded: ElementValue, replayed: ElementValue) -> f64 {
     let difference = ElementValue::difference(recorded, replayed, kind == Threshold::Ulp);
     match kind {
-        // An infinite reference would make everything near it.
+        // Relative to an infinite reference, every error would be small.
         Threshold::Relative if difference.is_finite() => {
             difference / recorded.magnitude().max(smallest_reference(dtype))
         }
@@ -142,24 +142,24 @@ pub fn error(dtype: DataType, kind: Threshold, recorded: ElementValue, replayed:
     }
 }
 
-/// The errors of a buffer, or of a part of it: parts add up with [`Self::and`], in any order.
+/// The errors of a buffer, or of a part of it: combine parts with [`Self::and`], in any order.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Errors {
-    /// Elements whose own error is beyond the threshold (0 with a norm).
+    /// Elements whose own error exceeds the threshold (0 with a norm).
     pub beyond: u64,
     /// Largest error of an element, in the unit of the threshold.
     pub largest: f64,
-    /// Of |r - e| (or ULP distances): their sum, sum of squares or maximum, as the norm says.
+    /// The sum, sum of squares or maximum (depending on the norm) of |r - e| or of ULP distances.
     difference: f64,
-    /// Of |e|, likewise.
+    /// The same for |e|.
     reference: f64,
 }
 
 impl Errors {
-    /// Measures a stretch that begins at an element's start.
+    /// Measures a range that begins at the start of an element.
     ///
     /// # Panics
-    /// If the two have different lengths.
+    /// If the lengths differ.
     pub fn of(tolerance: &Tolerance, recorded: &[u8], replayed: &[u8]) -> Self {
         assert_eq!(recorded.len(), replayed.len(), "both moments have the same length");
         let size = tolerance.dtype.size();
@@ -200,7 +200,7 @@ impl Errors {
         }
     }
 
-    /// Those of both parts of a buffer.
+    /// Combines the errors of both parts of a buffer.
     #[must_use]
     pub fn and(self, other: Self, norm: Norm) -> Self {
         let join = |one: f64, other: f64| if norm == Norm::Linf { one.max(other) } else { one + other };
@@ -212,14 +212,14 @@ impl Errors {
         }
     }
 
-    /// What was found elsewhere: elements beyond the threshold, the largest error, and the sum, sum of squares or
+    /// Errors measured elsewhere: elements beyond the threshold, the largest error, and the sum, sum of squares or
     /// maximum of |r - e|.
     pub fn found(beyond: u64, largest: f64, difference: f64) -> Self {
         Self { beyond, largest, difference, reference: 0.0 }
     }
 
-    /// These errors of the parts that differ, in a buffer of which `whole` has the magnitudes (all of it, measured
-    /// against itself).
+    /// Combines these errors of the differing parts with the magnitudes in `whole` (the entire buffer, measured against
+    /// itself).
     #[must_use]
     pub fn within(self, whole: &Self) -> Self {
         Self { reference: whole.reference, ..self }

@@ -1,8 +1,8 @@
-//! Tolerances: how far replayed memory may be from the recorded one.
+//! Tolerances: the allowed differences between replayed and recorded memory.
 //!
-//! Types and their codes are those of the existing Mneme's annotations; ULP distances and `ignore` are ours. The errors
-//! that a tolerance bounds are defined in [`measure`]; the file `<static-hash>.tolerances.json` is a
-//! recording's (`mneme_recording::rules`).
+//! Types and their codes come from the existing Mneme's annotations; ULP distances and `ignore` are Mneme's additions.
+//! [`measure`] defines the errors that a tolerance bounds; the file `<static-hash>.tolerances.json` belongs to a
+//! recording (`mneme_recording::rules`).
 
 pub mod measure;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub use measure::Errors;
 
-/// What a buffer holds. The discriminants are the codes of the existing Mneme.
+/// The element type of a buffer. The discriminants are the existing Mneme's codes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
@@ -30,7 +30,7 @@ pub enum DataType {
 }
 
 impl DataType {
-    /// In the order of their codes.
+    /// All types, in the order of their codes.
     pub const ALL: [Self; 11] = [
         Self::U8,
         Self::I8,
@@ -63,7 +63,7 @@ impl DataType {
         }
     }
 
-    /// As in JSON and on command lines.
+    /// The name in JSON and on command lines.
     pub fn name(self) -> &'static str {
         ["u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "f32", "f64"][usize::from(self.code())]
     }
@@ -73,7 +73,8 @@ impl DataType {
     }
 }
 
-/// What a threshold bounds. The discriminants are the codes of the existing Mneme, which has the first two.
+/// The kind of error that a threshold bounds. The discriminants are the existing Mneme's codes; it supports the first
+/// two.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
@@ -83,7 +84,7 @@ pub enum Threshold {
     Absolute = 0,
     /// |r - e| / max(|e|, the type's smallest normal number).
     Relative = 1,
-    /// How many representable values r is away from e.
+    /// The number of representable values from e to r.
     Ulp = 2,
 }
 
@@ -103,12 +104,12 @@ impl Threshold {
     }
 }
 
-/// How the errors of a buffer's elements become one number. The discriminants are the codes of the existing Mneme.
+/// The way to combine the errors of a buffer's elements. The discriminants are the existing Mneme's codes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
 pub enum Norm {
-    /// They do not: every element has to pass by itself.
+    /// No combination: every element must pass by itself.
     #[default]
     None = 0,
     L1 = 1,
@@ -132,7 +133,7 @@ impl Norm {
     }
 }
 
-/// Why a tolerance makes no sense.
+/// The reason for an invalid tolerance.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
 pub enum ToleranceError {
     #[error("a threshold of {threshold:e} accepts every {} there is; give a smaller one, or 'ignore' the buffer by name", dtype.name())]
@@ -141,25 +142,25 @@ pub enum ToleranceError {
     NoBound(f64),
 }
 
-/// How a buffer is compared. The default, all zero, compares bytes.
+/// The comparison of a buffer. The default, all zero, compares bytes.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 #[serde(expecting = "an object with dtype, threshold, kind and norm")]
 pub struct Tolerance {
     #[serde(default)]
     pub dtype: DataType,
-    /// The largest error that passes, in the unit of `kind`; not negative and not NaN (see [`Self::check`]).
+    /// The largest passing error, in the unit of `kind`; not negative and not NaN (see [`Self::check`]).
     #[serde(default)]
     pub threshold: f64,
     #[serde(default)]
     pub kind: Threshold,
     #[serde(default)]
     pub norm: Norm,
-    /// The buffer is not compared at all.
+    /// Skips the comparison of the buffer.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ignore: bool,
 }
 
-/// By the threshold's bits, so that configurations with a tolerance have a total equality.
+/// Compares the threshold's bits, so configurations with a tolerance have a total equality.
 impl PartialEq for Tolerance {
     fn eq(&self, other: &Self) -> bool {
         let key = |it: &Self| (it.dtype, it.threshold.to_bits(), it.kind, it.norm, it.ignore);
@@ -170,7 +171,7 @@ impl PartialEq for Tolerance {
 impl Eq for Tolerance {}
 
 impl Tolerance {
-    /// A buffer that is not compared.
+    /// The tolerance that skips a buffer.
     pub fn ignored() -> Self {
         Self { ignore: true, ..Self::default() }
     }
@@ -184,15 +185,15 @@ impl Tolerance {
         format!("{}:{threshold:e}:{}:{}", dtype.name(), kind.name(), norm.name())
     }
 
-    /// Whether equal bytes are asked for, so that nothing needs to be known about elements.
+    /// Whether bytes must be equal, regardless of elements.
     pub fn is_exact(&self) -> bool {
         !self.ignore && self.threshold == 0.0 && !self.dtype.is_float()
     }
 
-    /// Whether this tolerance makes sense.
+    /// Checks that this tolerance is valid.
     ///
     /// # Errors
-    /// Its threshold is no bound, or one that no result of the type could exceed.
+    /// The threshold is not a bound, or every result of the type would pass.
     pub fn check(&self) -> Result<(), ToleranceError> {
         let Self { threshold, dtype, .. } = *self;
         if !self.ignore && threshold >= self.largest_error() {
@@ -206,8 +207,8 @@ impl Tolerance {
 }
 
 impl Tolerance {
-    /// The largest error of one element in the unit of the threshold, between finite values. Norms of whole buffers
-    /// have no largest error.
+    /// The largest possible error of one element in the unit of the threshold, between finite values. Norms of whole
+    /// buffers are unlimited.
     fn largest_error(&self) -> f64 {
         if self.norm != Norm::None {
             return f64::INFINITY;
@@ -241,7 +242,7 @@ impl std::fmt::Display for Tolerance {
     }
 }
 
-/// What an application says about a buffer of its own.
+/// An application's annotation of its buffer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Annotation {
     /// A name for people, or "".

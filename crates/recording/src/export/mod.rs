@@ -1,7 +1,7 @@
-//! A recording as the existing Mneme writes it, into another folder.
+//! Exports a recording to another folder in the existing Mneme's format.
 //!
-//! It maps whole pages for each buffer, so that buffers which share a page become one that covers them, with zeros
-//! between them.
+//! The existing Mneme maps whole pages for each buffer, so buffers that share a page are merged into one buffer that
+//! covers them, with zeros in between.
 
 mod write;
 
@@ -26,19 +26,19 @@ use super::upstream::span::{self, PAGE};
 use crate::error::{NoPlace, RecordingError};
 use write::{SnapshotMoment, SnapshotPiece, Writer};
 
-/// What an epilogue is written as.
+/// The format of an epilogue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// All of memory.
     Bytes,
-    /// What differs from the prologue.
+    /// The differences from the prologue.
     Diff,
     /// The smaller one.
     Best,
 }
 
 impl Format {
-    /// As in `--epilogue-format` and `MNEME_EPILOGUE_TYPE`.
+    /// Parses the value of `--epilogue-format` or `MNEME_EPILOGUE_TYPE`.
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "bytes" => Some(Self::Bytes),
@@ -57,11 +57,11 @@ impl Format {
     }
 }
 
-/// Writes an instance, or the kernel with all of them, into the folder `to`. An instance that is there already stays as
-/// it is.
+/// Writes an instance, or the kernel with all of its instances, to the folder `to`. Existing instances do not change.
 ///
 /// # Errors
-/// Also if the recording holds what those files have no place for: code that is no bitcode, memory outside the
+/// Also fails if the recording contains data that the format does not support: code other than bitcode, or memory
+/// outside the recorder's arena.
 /// recorder's arena.
 pub fn export(
     from: &Path,
@@ -121,7 +121,7 @@ pub fn export(
     Ok(outcome)
 }
 
-/// Gives the files, and the addresses that their memory spans.
+/// Returns the files, and the address range of their memory.
 fn write_instance<'a>(
     from: &Path,
     to: &'a Path,
@@ -147,7 +147,7 @@ fn write_instance<'a>(
         Format::Bytes => None,
         _ => Some(draft.add(name, |file| write_file(&to.join(name), file, &store, |writer| writer.diff(pieces)))?),
     };
-    // Both moments have the same length as bytes.
+    // As bytes, both moments have the same length.
     if diff.is_none_or(|diff| format == Format::Best && before < diff) {
         whole(&mut draft, name, SnapshotMoment::After)?;
     }
@@ -155,7 +155,7 @@ fn write_instance<'a>(
     Ok((draft, span))
 }
 
-/// Gives the bytes written.
+/// Returns the number of bytes written.
 fn write_file(
     path: &Path,
     file: &mut File,
@@ -169,7 +169,7 @@ fn write_file(
     Ok(writer.written)
 }
 
-/// Variables and allocations as those files have them.
+/// Variables and allocations in the form for these files.
 fn pieces(moments: &Moments) -> Result<(Vec<SnapshotPiece<'_>>, Vec<SnapshotPiece<'_>>), NoPlace> {
     let (before, after) = (&moments.prologue, &moments.epilogue);
     let mut later: Vec<RecordedRegion<'_>> = after.regions().collect();
@@ -232,7 +232,7 @@ fn pieces(moments: &Moments) -> Result<(Vec<SnapshotPiece<'_>>, Vec<SnapshotPiec
     Ok((globals, blobs))
 }
 
-/// What those files can say; distances in ULP they do not know.
+/// The annotation in the format of these files, which do not support distances in ULP.
 fn annotation(allocation: &Allocation) -> Annotation {
     let tolerance = allocation.tolerance.filter(|tolerance| tolerance.kind != Threshold::Ulp).unwrap_or_default();
     Annotation { tag: allocation.tag.clone(), tolerance }
@@ -262,7 +262,7 @@ mod tests {
         }
     }
 
-    /// A recording of ours: a variable of four bytes, allocations (address, before, after), one argument.
+    /// A recording in Mneme's format: a variable of four bytes, allocations (address, before, after), one argument.
     fn record(folder: &Path, kind: AllocationKind, memory: &[(u64, Vec<u8>, Vec<u8>)]) {
         let store = StoreWriter::open(folder, 1).unwrap();
         let annotated = Tolerance { dtype: DataType::F64, threshold: 1e-9, ..Tolerance::default() };
@@ -325,7 +325,7 @@ mod tests {
         (moments, pairs)
     }
 
-    /// Memory that changes here and there, over chunk borders too.
+    /// Memory with scattered changes, some across chunk borders.
     fn memory(size: usize, changes: &[(usize, usize)]) -> (Vec<u8>, Vec<u8>) {
         let before: Vec<u8> =
             (0..size).map(|at| if at % (3 * CHUNK as usize) < CHUNK as usize { 0 } else { (at % 251) as u8 }).collect();
@@ -358,7 +358,7 @@ mod tests {
             prop_assert!(moments.are_upstreams());
             prop_assert_eq!(&moments.prologue.header, &contents(from.path()).0.prologue.header);
             prop_assert!(pairs == [[vec![1, 2, 3, 4], vec![1, 2, 3, 4]], [before, after], [vec![9; 5], vec![8; 5]]]);
-            // Again, from what was written.
+            // Export again, from the exported files.
             let again = tempfile::tempdir().unwrap();
             export(to.path(), again.path(), 42, None, format).unwrap();
             for name in ["p.mneme", "e.mneme"] {
@@ -410,7 +410,7 @@ mod tests {
         assert!(error.to_string().contains("bitcode"), "{error}");
     }
 
-    /// What the database says, whose memory the existing Mneme maps as one piece: (VAddr, VASize).
+    /// The address range in the database, which the existing Mneme maps as one piece: (VAddr, VASize).
     fn named(folder: &Path) -> (String, u64) {
         let record = KernelRecord::load(&folder.join("42.json")).unwrap();
         (record.arena_address, record.arena_size)
@@ -437,7 +437,7 @@ mod tests {
             kernel.save(&from.join("42.json")).unwrap();
         };
         let address = |at: u64| format!("{at:#018x}");
-        // The last page is begun by 512 of its 1,000 bytes.
+        // 512 of the buffer's 1,000 bytes are in the last page.
         let one = recorded(&[BASE + 5 * PAGE + 512, BASE + 8 * PAGE - 488]);
         export(one.path(), to.path(), 42, None, Format::Diff).unwrap();
         assert_eq!(named(to.path()), (address(BASE + 5 * PAGE), 4 * PAGE));
@@ -445,13 +445,13 @@ mod tests {
         renamed(other.path(), "8");
         export(other.path(), to.path(), 42, None, Format::Bytes).unwrap();
         assert_eq!(named(to.path()), (address(BASE + PAGE), 8 * PAGE));
-        // A copy of some of it names that.
+        // A copy of some instances names only their range.
         let copy = tempfile::tempdir().unwrap();
         housekeeping::copy(to.path(), copy.path(), 42, Some("8")).unwrap();
         assert_eq!(named(copy.path()), (address(BASE + PAGE), PAGE));
         housekeeping::copy(to.path(), copy.path(), 42, Some("7")).unwrap();
         assert_eq!(named(copy.path()), (address(BASE + PAGE), 8 * PAGE));
-        // No GPU has both of these.
+        // No GPU has enough memory for both.
         let far = recorded(&[BASE + (2 << 40)]);
         renamed(far.path(), "9");
         let error = export(far.path(), to.path(), 42, None, Format::Diff).unwrap_err();

@@ -1,4 +1,4 @@
-//! Writing snapshot files, which look as [`layout`](crate::upstream::layout) says.
+//! Writes snapshot files in the format of [`layout`](crate::upstream::layout).
 
 use std::io::Write;
 
@@ -9,19 +9,20 @@ use crate::manifest::{CHUNK, RecordedArgument, RecordedRegion, RecordedVariable}
 use crate::store::Store;
 use crate::upstream::DIFF_MAGIC;
 
-/// Unchanged bytes between two changed ones that are cheaper to write than another range (offset and length).
+/// The longest run of unchanged bytes between two changes that is cheaper to write than another range (offset and
+/// length).
 const GAP: u64 = 16;
 
-/// Memory of both moments that one record of a file is about.
+/// The memory of both moments for one record of a file.
 pub struct SnapshotPiece<'a> {
-    /// Of a device variable; `None` for an allocation.
+    /// The device variable; `None` for an allocation.
     pub variable: Option<&'a RecordedVariable>,
     pub address: u64,
     /// Bytes.
     pub size: u64,
     pub reserved: u64,
     pub annotation: Annotation,
-    /// Offset in the piece, before, after; ascending. What is between them is zero.
+    /// Offset in the piece, before, after; ascending. Bytes in between are zero.
     pub parts: Vec<(u64, RecordedRegion<'a>, RecordedRegion<'a>)>,
 }
 
@@ -31,12 +32,12 @@ pub enum SnapshotMoment {
     After,
 }
 
-/// Writes files; counts what it writes.
+/// Writes files, and counts the bytes.
 pub struct Writer<'a, W: Write> {
     pub store: &'a Store,
     pub out: W,
     pub written: u64,
-    /// Makes an error of the output one of the file.
+    /// Converts an error of the output to one for the file.
     pub failed: &'a dyn Fn(std::io::Error) -> RecordingError,
 }
 
@@ -68,7 +69,7 @@ impl<W: Write> Writer<'_, W> {
     fn annotation(&mut self, annotation: &Annotation) -> Result<(), RecordingError> {
         let tolerance = &annotation.tolerance;
         self.bytes(&[tolerance.dtype.code()])?;
-        // What is not compared passes under every error.
+        // An infinite threshold makes every comparison pass.
         let threshold = if tolerance.ignore { f64::INFINITY } else { tolerance.threshold };
         self.bytes(&threshold.to_le_bytes())?;
         self.bytes(&[tolerance.kind.code(), tolerance.norm.code()])?;
@@ -125,7 +126,7 @@ impl<W: Write> Writer<'_, W> {
         self.zeros(piece.size - at)
     }
 
-    /// What differs after the launch.
+    /// The differences after the launch.
     pub fn diff(&mut self, pieces: [&[SnapshotPiece<'_>]; 2]) -> Result<(), RecordingError> {
         self.bytes(DIFF_MAGIC)?;
         for list in pieces {

@@ -1,6 +1,5 @@
-//! The memory of two snapshot files as chunks with identities.
-//!
-//! So it is read as a recording of ours is.
+//! Presents the memory of two snapshot files as chunks with identities, so it can be read like a recording in Mneme's
+//! format.
 
 use std::collections::HashMap;
 use std::fmt::Display;
@@ -18,12 +17,12 @@ use crate::manifest::{
     Allocation, AllocationKind, CHUNK, Header, MemoryState, RecordedArgument, RecordedVariable, chunk_count,
 };
 
-/// A parameter buffer is no larger (bytes).
+/// The maximum size of a parameter buffer, bytes.
 const MAX_PARAMETERS: usize = 64 * 1024;
-/// Chunks that are worth a thread.
+/// The number of chunks that justify a thread.
 const CHUNKS_OF_A_THREAD: usize = 64;
 
-/// Where the bytes of chunks are.
+/// The places of the chunks' bytes.
 pub struct Chunks {
     prologue: MappedFile,
     epilogue: MappedFile,
@@ -35,11 +34,11 @@ pub struct Chunks {
 struct Region {
     size: u64,
     before: FileStretch,
-    /// Over what was before; all of it where the epilogue is of kind bytes.
+    /// Changes to the contents before; all contents if the epilogue is of kind bytes.
     after: Vec<FileStretch>,
 }
 
-/// A chunk: of which region, its number there, and whether after the launch.
+/// A chunk: its region, its number there, and whether it is after the launch.
 #[derive(Clone, Copy)]
 struct ChunkPosition {
     region: usize,
@@ -73,7 +72,7 @@ pub fn memory_bytes(path: &Path) -> Result<u64, RecordingError> {
     File::open(path).map(|file| file.layout.memory_bytes())
 }
 
-/// Opens the two snapshots of an instance. All memory is read once, for the identities of the chunks.
+/// Opens the two snapshots of an instance. Reads all memory once, to compute the chunks' identities.
 pub fn open(prologue: &Path, epilogue: &Path) -> Result<(MemoryState, MemoryState, Chunks), RecordingError> {
     let (before, after) = (File::open(prologue)?, File::open(epilogue)?);
     if before.layout.kind != SnapshotKind::Bytes {
@@ -106,7 +105,7 @@ pub fn open(prologue: &Path, epilogue: &Path) -> Result<(MemoryState, MemoryStat
 }
 
 fn allocation(block: &FileBlock) -> Allocation {
-    // All zero is what there is without an annotation.
+    // Without an annotation, all fields are zero.
     let tolerance = Some(block.annotation.tolerance).filter(|tolerance| *tolerance != Tolerance::default());
     Allocation {
         address: block.address,
@@ -118,8 +117,8 @@ fn allocation(block: &FileBlock) -> Allocation {
     }
 }
 
-/// The arguments, each where C would put it: the file has their sizes only, and who knows the kernel's signature
-/// corrects it.
+/// The arguments, placed by C's rules: the file only contains their sizes. A caller that knows the kernel's signature
+/// corrects the offsets.
 fn arguments(file: &File) -> Result<Vec<RecordedArgument>, RecordingError> {
     let mut offset = 0usize;
     let mut arguments = Vec::new();
@@ -139,7 +138,7 @@ fn arguments(file: &File) -> Result<Vec<RecordedArgument>, RecordingError> {
     Ok(arguments)
 }
 
-/// The prologue's blocks, each with what the epilogue says of it.
+/// The prologue's blocks, each with the epilogue's data for it.
 fn regions(before: &File, after: &File) -> Result<Vec<Region>, RecordingError> {
     let mut regions = Vec::new();
     let pairs = [(&before.layout.globals, &after.layout.globals), (&before.layout.blobs, &after.layout.blobs)];
@@ -168,12 +167,12 @@ impl Chunks {
         (region.size - place.chunk as u64 * CHUNK).min(CHUNK) as usize
     }
 
-    /// Whether the epilogue says something of a chunk.
+    /// Whether the epilogue contains data for a chunk.
     fn is_touched(&self, place: ChunkPosition) -> bool {
         !self.patches(place).is_empty()
     }
 
-    /// The epilogue's stretches that reach into a chunk.
+    /// The epilogue's stretches that overlap a chunk.
     fn patches(&self, place: ChunkPosition) -> &[FileStretch] {
         let stretches = &self.regions[place.region].after;
         let start = place.chunk as u64 * CHUNK;
@@ -183,7 +182,7 @@ impl Chunks {
         &stretches[first..first + count]
     }
 
-    /// Reads a chunk into `out`, which has its length.
+    /// Reads a chunk into `out`, which has the chunk's length.
     fn fill(&self, place: ChunkPosition, out: &mut [u8]) {
         let start = place.chunk as u64 * CHUNK;
         let whole = &self.prologue.bytes()[self.regions[place.region].before.bytes.clone()];
@@ -201,7 +200,7 @@ impl Chunks {
         }
     }
 
-    /// The identities of all chunks before and after, by region; remembers where each is.
+    /// The identities of all chunks before and after, by region; remembers the places of the chunks.
     fn identify(&mut self) -> [Vec<Vec<ChunkId>>; 2] {
         let mut places = Vec::new();
         for (region, it) in self.regions.iter().enumerate() {
@@ -217,7 +216,7 @@ impl Chunks {
         let mut states = [(); 2]
             .map(|()| self.regions.iter().map(|it| vec![ChunkId::ZERO; chunk_count(it.size)]).collect::<Vec<_>>());
         for (place, id) in places.iter().zip(ids) {
-            // A chunk before comes first, and stands for the one after where nothing is said of that.
+            // The chunk before comes first, and also serves as the chunk after if the epilogue does not change it.
             if !place.after {
                 states[0][place.region][place.chunk] = id;
             }
@@ -229,7 +228,7 @@ impl Chunks {
         states
     }
 
-    /// On all cores. The threads have ended when this returns, so that the caller may fork.
+    /// Hashes on all cores. All threads have ended when this returns, so the caller may fork.
     fn hash(&self, places: &[ChunkPosition]) -> Vec<ChunkId> {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let threads = cores.min(places.len() / CHUNKS_OF_A_THREAD).max(1);
@@ -265,7 +264,7 @@ impl Chunks {
         parts.into_iter().flat_map(|(_, ids)| ids).collect()
     }
 
-    /// Reads a chunk into `out`, whose length must be the chunk's; false where it is not here.
+    /// Reads a chunk into `out`, whose length must be the chunk's; false if the chunk is not here.
     pub fn read(&self, id: &ChunkId, out: &mut [u8]) -> Result<bool, RecordingError> {
         let Some(place) = self.index.get(id) else { return Ok(false) };
         if self.length(*place) != out.len() {

@@ -26,7 +26,7 @@ pub enum SnapshotKind {
     Diff,
 }
 
-/// A file, but for the contents of memory.
+/// A file without the contents of memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FileLayout {
     pub kind: SnapshotKind,
@@ -34,22 +34,22 @@ pub struct FileLayout {
     pub globals: Vec<FileBlock>,
     /// Allocations.
     pub blobs: Vec<FileBlock>,
-    /// Where in the file the arguments are; none in a diff.
+    /// The places of the arguments in the file; empty in a diff.
     pub arguments: Vec<Range<usize>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FileBlock {
-    /// Of a device variable; "" for an allocation.
+    /// The name of a device variable; "" for an allocation.
     pub name: String,
     pub address: u64,
     /// Bytes.
     pub size: u64,
-    /// Of an allocation: bytes that are mapped for it.
+    /// For an allocation: the number of bytes mapped for it.
     pub reserved: u64,
     pub annotation: Annotation,
-    /// What the file says of the contents: ascending, without overlaps. In a file of kind bytes it is one stretch of
-    /// all.
+    /// The contents stored in the file: ascending, without overlaps. A file of kind bytes stores a single stretch with
+    /// everything.
     pub stretches: Vec<FileStretch>,
 }
 
@@ -57,7 +57,7 @@ pub struct FileBlock {
 pub struct FileStretch {
     /// Bytes from the start of the block.
     pub offset: u64,
-    /// Where in the file the bytes are.
+    /// The place of the bytes in the file.
     pub bytes: Range<usize>,
 }
 
@@ -67,12 +67,12 @@ impl FileStretch {
     }
 }
 
-/// Why a file cannot be read.
+/// The reason for an unreadable file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unreadable {
     /// What is wrong with it.
     Damaged(String),
-    /// A layout that came later.
+    /// A later version of the layout.
     Version { found: u32, supported: u32 },
 }
 
@@ -83,7 +83,7 @@ impl From<&str> for Unreadable {
 }
 
 impl FileLayout {
-    /// Reads a whole file. What it allocates is bounded by the length of the file.
+    /// Parses a whole file. The file's length limits the allocations.
     pub fn parse(file: &[u8]) -> Result<Self, Unreadable> {
         let (kind, start) = header(file)?;
         let mut cursor = Cursor { file, at: start };
@@ -108,7 +108,7 @@ impl FileLayout {
     }
 }
 
-/// Kind, and where the rest begins.
+/// The kind, and the end of the header.
 fn header(file: &[u8]) -> Result<(SnapshotKind, usize), Unreadable> {
     if file.starts_with(DIFF_MAGIC) {
         return Ok((SnapshotKind::Diff, DIFF_MAGIC.len()));
@@ -159,7 +159,7 @@ impl Cursor<'_> {
         Ok(std::str::from_utf8(&self.file[range]).map_err(|_| "a name in it is no text")?.to_owned())
     }
 
-    /// As many as the number in front says. Every item has a size of its own in the file, so that the file bounds the
+    /// Reads a list, whose length comes first. Every item takes some bytes of the file, so the file's length limits the
     /// list.
     fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Result<T, Unreadable>) -> Result<Vec<T>, Unreadable> {
         let count = self.u64()?;

@@ -1,7 +1,7 @@
 //! The addresses that a kernel's database names, `VAddr` and `VASize`.
 //!
-//! The existing Mneme maps all of them as memory, by one allocation, before it loads anything: what they span is what a
-//! GPU must have free, and what lies elsewhere cannot be replayed.
+//! The existing Mneme maps all of them as memory in one allocation before it loads anything. A GPU must have this range
+//! free, and memory outside it cannot be replayed.
 
 use std::ops::Range;
 use std::path::Path;
@@ -13,10 +13,10 @@ use crate::manifest::is_manifest;
 
 /// Granularity at which the existing Mneme maps memory, bytes.
 pub const PAGE: u64 = 2 << 20;
-/// No GPU has as much memory, bytes. Arenas of two devices are twice as far from each other.
+/// More memory than any GPU has, bytes. Arenas of two devices are twice as far apart.
 const MOST: u64 = 1 << 40;
 
-/// Whole pages around memory at these places (address, bytes); `None` where there is none.
+/// The whole pages around memory at these places (address, bytes); `None` if there are none.
 pub fn around(memory: impl IntoIterator<Item = (u64, u64)>) -> Option<Range<u64>> {
     let pages = memory.into_iter().filter(|(_, size)| *size > 0).map(|(address, size)| {
         let end = address.saturating_add(size);
@@ -25,29 +25,29 @@ pub fn around(memory: impl IntoIterator<Item = (u64, u64)>) -> Option<Range<u64>
     pages.reduce(|all, one| all.start.min(one.start)..all.end.max(one.end))
 }
 
-/// The addresses of the allocations that a snapshot describes, whole pages; `None` where there are none.
+/// The addresses of the allocations in a snapshot, in whole pages; `None` if there are none.
 pub fn of(path: &Path) -> Result<Option<Range<u64>>, RecordingError> {
     let file = File::open(path)?;
     Ok(around(file.layout.blobs.iter().map(|blob| (blob.address, blob.size.max(blob.reserved)))))
 }
 
-/// The addresses of two.
+/// The smallest range that contains both.
 pub fn joined(one: Option<Range<u64>>, other: Option<Range<u64>>) -> Option<Range<u64>> {
     around(one.into_iter().chain(other).map(|range| (range.start, range.end - range.start)))
 }
 
-/// Has a record, about to be written to a folder, name the memory of all its instances there and that of new ones.
+/// Makes a record, before it is written to a folder, name the memory of all its instances there and of new ones.
 pub fn include(folder: &Path, record: &mut KernelRecord, new: Option<Range<u64>>) -> Result<(), RecordingError> {
     let mut all = new;
     for instance in record.instances.values() {
         let path = folder.join(&instance.prologue);
-        // Instances in files of ours the existing Mneme does not read.
+        // The existing Mneme does not read instances in Mneme's own format.
         if !is_manifest(&path)? {
             let one = of(&path)?;
             all = joined(all, one);
         }
     }
-    // Without memory, a page: nothing cannot be mapped.
+    // Without memory, use one page, because an empty range cannot be mapped.
     let (start, size) = match all {
         Some(all) => (all.start, all.end - all.start),
         None => (address(&record.arena_address) / PAGE * PAGE, PAGE),
