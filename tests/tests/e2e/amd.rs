@@ -1,6 +1,7 @@
-//! Tests of HIP programs on what is an AMD GPU for all that recorder and replayer can see.
+//! Tests of HIP programs on a simulated AMD GPU.
 //!
-//! A library that checks every call stands in for AMD's (`tests/stand-in`). The first wrong call ends its process.
+//! A library that checks every call replaces AMD's (`tests/stand-in`), so recorder and replayer see an AMD GPU. The
+//! first wrong call ends its process.
 
 use std::path::{Path, PathBuf};
 
@@ -11,17 +12,17 @@ use mneme_e2e::recording::{TestInstance, is_named, load_kernels, pipelines_of};
 use mneme_system::exit;
 use serde_json::Value;
 
-/// Names that programs know AMD's library by.
+/// The names under which programs load AMD's library.
 const NAMES: [&str; 3] = ["libamdhip64.so.5", "libamdhip64.so.6", "libamdhip64.so.7"];
 
-/// The library in a folder of its own, under the vendor's names.
+/// The library in a separate folder, under the vendor's names.
 struct StandIn {
     folder: tempfile::TempDir,
     library: PathBuf,
 }
 
 impl StandIn {
-    /// `None`, said on standard output, on a GPU, or where there is no HIP.
+    /// Returns `None` and prints the reason on a GPU, or if HIP is missing.
     fn find(test: &str) -> Option<Self> {
         if TestDevice::under_test() != TestDevice::Cpu || !have_hip(test) {
             mneme_fixtures::skip(format_args!("{test} needs the stand-in for libamdhip64, on the CPU device"));
@@ -35,7 +36,7 @@ impl StandIn {
         Some(Self { folder, library })
     }
 
-    /// Lets a program find it.
+    /// Makes a program load it.
     fn before(&self, run: Run) -> Run {
         let home = self.library.parent().unwrap();
         let home = if home.ends_with("lib") { home.parent().unwrap() } else { home };
@@ -53,7 +54,7 @@ impl StandIn {
     }
 }
 
-/// What the stand-in runs in place of the recorded machine code: the recorded IR, by the code's SHA-256.
+/// The code that the stand-in runs instead of the recorded machine code: the recorded IR, by the code's SHA-256.
 fn own_code(database: &Path) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let recording = database.parent().unwrap();
@@ -101,8 +102,9 @@ macro_rules! programs {
     };
 }
 
-// Left out is what needs more of HIP than the stand-in serves: memory in rows and volumes (`memory`, `volumes`),
-// messages of kernels (`print`, `printing`), launches with events (`modules`), and the layout of HIP 5.2 (`mappings`).
+// This list omits programs that need more of HIP than the stand-in supports: memory in rows and volumes (`memory`,
+// `volumes`), output of kernels (`print`, `printing`), launches with events (`modules`), and the layout of HIP 5.2
+// (`mappings`).
 programs!(
     vecadd,
     variables,
@@ -139,7 +141,7 @@ programs!(
     cooperating,
 );
 
-/// Launch bounds, folded arguments and other blocks, which are whole waves of 64.
+/// Launch bounds, folded arguments and other block sizes, which are multiples of 64-lane waves.
 #[test]
 fn a_sweep_of_launch_shapes_verifies() {
     let Some(stand_in) = StandIn::find("a_sweep_of_launch_shapes_verifies") else { return };
@@ -166,7 +168,7 @@ fn a_sweep_of_launch_shapes_verifies() {
     let processor = &read("search_space.json")["processor"];
     assert_eq!((&processor["warp_size"], &processor["shared_mem"]), (&64.into(), &65536.into()), "{processor}");
 
-    // Where no AMD GPU can be asked, a space file has the limits of the code's processor.
+    // Without an AMD GPU to query, a space file uses the limits of the code's processor.
     let file = folder.path().join("space.yaml");
     std::fs::write(&file, "parameters:\n  block.x: {type: int, low: device.warp_size, high: 256, step: 64}\n").unwrap();
     let printed = run(program("mneme-tune"))
@@ -182,28 +184,28 @@ fn a_sweep_of_launch_shapes_verifies() {
     );
 }
 
-/// Names a profiling library for a program: the stand-in is one, too.
+/// Names a profiling library for a program. The stand-in is also one.
 const PROFILER: &str = "MNEME_ROCPROFILER_LIBRARY";
 
 #[test]
 fn replays_are_timed_by_the_profiling_library() {
     let Some(stand_in) = StandIn::find("replays_are_timed_by_the_profiling_library") else { return };
     let folder = tempfile::tempdir().unwrap();
-    // The recorder does not use it, wherever it is.
+    // The recorder never uses it.
     stand_in.record(folder.path(), "saxpy").env(PROFILER, &stand_in.library).succeed();
     let (database, _) = load_kernels(folder.path()).remove(0);
     let replay = || run(program("mneme-replay")).arg("-rdb").arg(&database);
     let timed = stand_in.before(replay()).env(PROFILER, &stand_in.library).succeed().json();
     let (result, environment) = (&timed["Result"], &timed["Result"]["environment"]);
     assert_eq!((&result["verified"], &environment["timer"]), (&true.into(), &"rocprofiler".into()), "{timed}");
-    // What the stand-in says of the first kernels that it was asked for.
+    // The times that the stand-in reports for the first kernels.
     assert_eq!(result["exec_time"], serde_json::json!([10_001, 10_002, 10_003, 10_004, 10_005]));
     let untimed = stand_in.before(replay()).succeed().json();
     let environment = &untimed["Result"]["environment"];
     assert_eq!(environment["timer"], "events", "{untimed}");
     assert!(environment["timer_reason"].as_str().unwrap().contains("no rocprofiler-sdk"), "{untimed}");
 
-    // A session is timed by one clock.
+    // A session uses one clock.
     let results = folder.path().join("session");
     let tune = |more: &[&str]| {
         let tune = run(program("mneme-tune"))
@@ -224,7 +226,7 @@ fn replays_are_timed_by_the_profiling_library() {
 
 #[test]
 fn a_planted_fault_is_bisected() {
-    /// A pass of the compiler, in docs/reference/exit-status.md.
+    /// A compiler pass, as in docs/reference/exit-status.md.
     const IR_PASS: i32 = 1;
     let Some(stand_in) = StandIn::find("a_planted_fault_is_bisected") else { return };
     let folder = tempfile::tempdir().unwrap();
@@ -238,7 +240,7 @@ fn a_planted_fault_is_bisected() {
     assert_eq!((&json["verdict"], &json["pass"]["pass"]), (&"ir_pass".into(), &"mneme-fault".into()), "{outcome}");
 }
 
-/// No AMD GPU has run the code that checks insert.
+/// The code that checks insert has never run on an AMD GPU.
 #[test]
 fn checks_are_refused_by_name() {
     let Some(stand_in) = StandIn::find("checks_are_refused_by_name") else { return };

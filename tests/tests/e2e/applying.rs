@@ -15,10 +15,10 @@ use mneme_winners::{Winner, Winners};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// What the built-in spaces say of their grids.
+/// The rule for grids in the built-in spaces.
 pub const SAME_THREADS: &str = "ceil(recorded block * recorded grid / block) along each varied axis";
 
-/// Results that were written by hand, and a cache of their own.
+/// Hand-written results with a separate cache.
 pub struct Tuned {
     folder: TempDir,
 }
@@ -28,7 +28,7 @@ impl Tuned {
         Self { folder: tempfile::tempdir().expect("a temporary folder") }
     }
 
-    /// The results of a session that found these changes of an instance's configuration.
+    /// Results of a session that found these changes to an instance's configuration.
     pub fn with(self, name: &str, instance: &TestInstance, changes: Value, derived: Value) -> Self {
         let folder = self.folder.path().join("results").join(name);
         fs::create_dir_all(&folder).unwrap();
@@ -58,17 +58,18 @@ impl Tuned {
             .args(["apply", "--device", TestDevice::under_test().name(), "--tuned"])
             .arg(self.results())
             .env("MNEME_CACHE_DIR", self.cache())
-            // As many blocks are on the CPU device at once: not those of a program that is tested.
+            // The CPU device runs this many blocks at once, instead of the number for programs under test.
             .env("MNEME_CPU_THREADS", "2")
     }
 
-    /// The application with the tuned kernels, and what became of the only one, or of that of a name.
+    /// Runs the application with the tuned kernels. Returns the report on the kernel with this name, or on the only
+    /// one.
     #[track_caller]
     pub fn run(&self, executable: &Path, arguments: &[&str], kernel: &str) -> (ProgramOutput, Value) {
         self.run_in(executable, arguments, kernel, &[])
     }
 
-    /// The same with variables of the environment.
+    /// The same with environment variables.
     #[track_caller]
     pub fn run_in(
         &self,
@@ -105,7 +106,7 @@ impl Tuned {
         entries.filter(|path| path.extension().is_some_and(|extension| extension == "code")).collect()
     }
 
-    /// The file that the library reads by itself.
+    /// The file that the library reads itself.
     #[track_caller]
     pub fn manifest(&self) -> PathBuf {
         let file = self.folder.path().join("tuned.json");
@@ -114,7 +115,7 @@ impl Tuned {
     }
 }
 
-/// An application with the library alone.
+/// An application with only the library.
 pub fn alone(executable: &Path, arguments: &[&str], manifest: &Path) -> Run {
     let recorder = library("libmneme_rec.so");
     let preload = match TestDevice::under_test() {
@@ -143,7 +144,7 @@ fn reason(kernel: &Value) -> &str {
     kernel["failures"][0]["reason"].as_str().unwrap_or_else(|| panic!("no reason: {kernel}"))
 }
 
-/// Half of the recorded block along x, and twice the grid.
+/// Half of the recorded block along x, with twice the grid.
 fn halved() -> (Value, Value) {
     let (block, grid) = (json!({"x": 128, "y": 1, "z": 1}), json!({"x": 80, "y": 1, "z": 1}));
     (json!({"block": block, "grid": grid, "passes": "default<O2>"}), json!({"grid": SAME_THREADS}))
@@ -165,8 +166,8 @@ fn a_winner_is_launched_and_the_program_does_the_same() {
     assert_eq!(counts(&kernel), [1, 1, 1], "{outcome}");
     assert_eq!((&kernel["applied"]["before"], &kernel["applied"]["after"]), (&json!(2000.0), &json!(1000.0)));
 
-    // If the user wants it, another launch gets the dimensions that the space's rule says, from the same code, which is
-    // compiled already. The code itself has the time of its last use.
+    // On request, another launch gets dimensions from the space's rule. It uses the same code, which is already
+    // compiled. The code's file time is its last use.
     let written = |path: &PathBuf| path.with_extension("json").metadata().unwrap().modified().unwrap();
     let [code] = &tuned.code()[..] else { panic!("{:?}", tuned.code()) };
     let before = written(code);
@@ -174,13 +175,13 @@ fn a_winner_is_launched_and_the_program_does_the_same() {
     assert_eq!(counts(&kernel), [1, 1, 1], "{outcome}");
     assert_eq!(written(code), before);
 
-    // A kernel that nothing is tuned for is another one.
+    // A kernel without a winner is unaffected.
     let (outcome, kernel) = tuned.run(&of("vecadd"), &["1", "long"], "vecadd");
     assert!(kernel["applied"].is_null(), "{outcome}");
     outcome.complains("is tuned, but was not launched");
 }
 
-/// Kernels that cannot be recorded are launched beside.
+/// Kernels that cannot be recorded run alongside.
 #[test]
 fn a_winner_is_launched_among_kernels_that_read_textures() {
     let recording = Recording::of(app("textures"), &[]);
@@ -200,7 +201,7 @@ fn replaced_launches_are_timed_beside_what_was_promised() {
     outcome.complains("  GOT\n");
     let report: Value = serde_json::from_str(&fs::read_to_string(&json).unwrap()).unwrap();
     assert_eq!(report["kernels"][0]["gpu_time"]["count"], json!(1), "{outcome}");
-    // Launches of the program's own code are not what was promised.
+    // Launches of the program's own code are not timed.
     let mut winners = Winners::load(&tuned.manifest()).unwrap();
     winners.winners[0].static_hash += 1;
     let file = tuned.folder.path().join("changed.json");
@@ -282,7 +283,7 @@ fn code_that_is_damaged_or_of_another_device_is_not_used() {
     outcome.complains("is damaged");
     outcome.complains("0 replaced by tuned code");
 
-    // What the driver refuses, although it is what was written.
+    // A winner that the driver refuses, although the file is intact.
     let mut winners = Winners::load(&file).unwrap();
     let mut foreign = whole.clone();
     let name = winners.winners[0].kernel.clone().into_bytes();
@@ -306,12 +307,12 @@ fn code_that_is_damaged_or_of_another_device_is_not_used() {
     assert_eq!(outcome.stdout, plain.stdout);
     outcome.complains("it was tuned for sm_20, and this device is");
 
-    // The command compiles it anew.
+    // The command compiles it again.
     let (outcome, kernel) = tuned.run(&of("vecadd"), &["1", "int"], "vecadd");
     assert_eq!(counts(&kernel), [1, 1, 1], "{outcome}");
     assert_eq!(fs::read(code).unwrap(), whole);
 
-    // A better one for another device does not stand in the way of the one for this.
+    // A better winner for another device does not hide the one for this device.
     let own = Winners::load(&tuned.manifest()).unwrap().winners.remove(0);
     let foreign = Winner { architecture: "sm_20".into(), before: Some(9e9), after: Some(1.0), ..own.clone() };
     Winners::new(vec![foreign, own]).save(&file).unwrap();
@@ -358,7 +359,7 @@ fn what_is_set_on_a_function_is_set_on_its_tuned_code() {
     let id = record.instances.keys().next().unwrap();
     let tuned =
         Tuned::new().with("advance", &TestInstance::new(&database, id), json!({"passes": "default<O2>"}), json!({}));
-    // The program wants its launch refused before it sets the attribute, and taken afterwards.
+    // The program expects a refused launch before it sets the attribute, and a successful one afterwards.
     let (outcome, kernel) = tuned.run(&of("refused"), &[], "advance<1>");
     let [_, replaced, _] = counts(&kernel);
     assert!(replaced > 0, "{outcome}");
@@ -388,12 +389,12 @@ fn a_graph_that_changes_keeps_its_tuned_kernels() {
     let id = record.instances.keys().next().unwrap();
     let tuned = Tuned::new().with("advance", &TestInstance::new(&database, id), one, rule);
     let (outcome, kernel) = tuned.run_with(&["--any-launch"], &of("updated"), &[], "advance", &[]);
-    // The last is of a node of the first graph, in an executable that another one has updated.
+    // The last one is a node of the first graph, in an executable graph that another graph has updated.
     assert_eq!(counts(&kernel), [5, 4, 4], "{outcome}");
     assert!(reason(&kernel).contains("changed after its instantiation"), "{outcome}");
 }
 
-/// `repeated` with the scale of its data, under a winner that is tried on two launches; it ends after the message.
+/// Runs `repeated` with this data scale, under a winner with a trial of two launches. It ends after the message.
 fn on_trial(tuned: &Tuned, scale: &str, message: &str) -> (ProgramOutput, Value) {
     let [json, stop] = ["applied.json", "stop"].map(|name| tuned.folder.path().join(name));
     let _ = fs::remove_file(&stop);
@@ -411,8 +412,8 @@ fn on_trial(tuned: &Tuned, scale: &str, message: &str) -> (ProgramOutput, Value)
 #[test]
 fn a_winner_is_used_when_it_has_verified_on_launches_of_the_run() {
     let recording = Recording::of(app("repeated"), &["0"]);
-    // With zeros any order of additions is right; with other numbers it is not, and not every program's data are the
-    // recorded ones.
+    // Sums of zeros are right in any order, but sums of other numbers are not. A program's data can differ from the
+    // recorded data.
     let fast = json!({"fast_math": true, "passes": "default<O3>"});
     let tuned = Tuned::new().with("fast", &recording.single(), fast, json!({}));
     let (outcome, kernel) = on_trial(&tuned, "0", "is verified on 2 launches of this run");
@@ -463,7 +464,7 @@ fn without_a_place_for_temporary_files_the_program_runs_all_the_same() {
     let nowhere = [("TMPDIR", OsStr::new("/proc/none"))];
     let (outcome, kernel) = tuned.run_in(&of("vecadd"), &["1", "int"], "vecadd", &nowhere);
     assert_eq!(counts(&kernel), [1, 1, 1], "{outcome}");
-    // Nor does it need a cache.
+    // It does not need a cache either.
     let nowhere = [("MNEME_CACHE_DIR", OsStr::new("/proc/none"))];
     let (outcome, kernel) = tuned.run_in(&of("vecadd"), &["1", "int"], "vecadd", &nowhere);
     assert_eq!(counts(&kernel), [1, 1, 1], "{outcome}");
@@ -496,7 +497,7 @@ fn kernels_of_hip_programs_are_replaced() {
     if !hip::can_run("kernels_of_hip_programs_are_replaced") {
         return;
     }
-    // One of them has graphs, and one loads a module, whose kernel has a variable.
+    // One program has graphs. Another one loads a module whose kernel uses a variable.
     let programs = [
         ("vecadd", "vecadd<long>", json!(1)),
         ("cooperating", "cooperating", json!(1)),
@@ -533,7 +534,7 @@ fn winners_become_source() {
     let (header, cmake) = (tuned.folder.path().join("tuned.hpp"), tuned.folder.path().join("tuned.cmake"));
     let export = || run(program("mneme")).arg("export").arg(tuned.results());
     export().arg("--header").arg(&header).arg("--cmake").arg(&cmake).succeed();
-    // Results with nothing to write are refused, and so is a command without anything to do.
+    // The command refuses results without winners, and a call without anything to do.
     export().exit_with(exit::BAD_USAGE);
     run(program("mneme")).args(["export", "--header"]).arg(&header).exit_with(exit::BAD_USAGE);
 
@@ -590,6 +591,6 @@ fn winners_become_wisdom() {
         assert_eq!((&line["problem_size"], &line["time"]), (&json!([10240, 1, 1]), &json!(0.001)));
         assert_eq!(line["environment"]["device_name"], json!(record.ours.device));
     }
-    // What is there already may be the work of Kernel Launcher's own tuner.
+    // An existing file may come from Kernel Launcher's own tuner.
     export().exit_with(exit::BAD_USAGE).complains("vecadd.wisdom");
 }

@@ -1,4 +1,4 @@
-//! Tests of which launches get the dimensions of a winner: those that it was verified for.
+//! Tests that only launches that a winner was verified for get its dimensions.
 
 use std::ffi::OsStr;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::applying::{SAME_THREADS, Tuned, counts, of};
 
-/// A winner for the launch of `slices` with 40960 elements, found beside others: half the block and twice the grid.
+/// A winner for the launch of `slices` with 40960 elements: half the block and twice the grid.
 fn halved(recording: &Recording) -> Tuned {
     let (database, record) = recording.kernel("slices");
     let (id, _) = record.instances.iter().find(|(_, instance)| instance.args[1] == 40960).unwrap();
@@ -17,7 +17,7 @@ fn halved(recording: &Recording) -> Tuned {
     Tuned::new().with("slices", &TestInstance::new(&database, id), changes, json!({"grid": SAME_THREADS}))
 }
 
-/// Launches that kept their dimensions, and those of them with tuned code.
+/// The number of launches that kept their dimensions, and how many of those used tuned code.
 fn kept(kernel: &Value) -> [u64; 2] {
     let kept = kernel["applied"]["kept_dimensions"].as_array().cloned().unwrap_or_default();
     ["launches", "replaced"].map(|field| kept.iter().map(|kept| kept[field].as_u64().unwrap()).sum())
@@ -29,7 +29,7 @@ fn a_launch_that_was_not_verified_keeps_its_dimensions() {
     let tuned = halved(&recording);
     let (outcome, kernel) = tuned.run(&of("slices"), &["40960", "40"], "slices");
     assert_eq!((counts(&kernel), kept(&kernel)), ([1, 1, 1], [0, 0]), "{outcome}");
-    // With the tuned dimensions, half an element of each block would be left out.
+    // The tuned dimensions would omit half an element of each block.
     let (outcome, kernel) = tuned.run(&of("slices"), &["40920", "40", "40960", "40"], "slices");
     assert_eq!((counts(&kernel), kept(&kernel)), ([2, 2, 1], [1, 1]), "{outcome}");
     let (outcome, kernel) = tuned.run_with(&["--any-launch"], &of("slices"), &["20480", "40"], "slices", &[]);
@@ -66,7 +66,7 @@ fn a_rule_that_a_recorded_launch_refutes_is_for_none() {
 
 #[test]
 fn blocks_that_are_on_the_device_at_once_stay_so() {
-    // A GPU has room for all of them.
+    // A GPU can hold all of them at once.
     if TestDevice::under_test() != TestDevice::Cpu {
         return;
     }

@@ -1,4 +1,4 @@
-//! Tests of what `mneme apply` leaves: refused launches, kernels that print, damaged sessions.
+//! Tests of the limits of `mneme apply`: refused launches, kernels that print, damaged sessions.
 
 use std::fs;
 
@@ -24,8 +24,8 @@ fn a_launch_that_is_refused_stays_refused_and_takes_no_winner_away() {
     assert_eq!(plain.stdout.matches("refused").count(), 3, "{plain}");
     let first = record.instances.iter().find(|(_, instance)| (instance.grid_dims.y, instance.shared_mem) == (4, 1024));
     let instance = TestInstance::new(&database, first.unwrap().0);
-    // Half as many blocks as the program starts, and twice as many; the second argument folded away has the kernel use
-    // no shared memory of its own.
+    // Half and twice as many blocks as the program starts. Folding the second argument removes the kernel's static
+    // shared memory.
     for (name, block, grid) in [("halves", 4, 2), ("doubles", 1, 8)] {
         let changes = json!({"block": dimensions(32, block), "grid": dimensions(2, grid), "specialize": [2]});
         let tuned = Tuned::new().with(name, &instance, changes, json!({"grid": SAME_THREADS}));
@@ -83,7 +83,7 @@ fn of_damaged_sessions_and_strict_ones_others_are_not_the_victims() {
     outcome.complains("best.json");
     outcome.complains("relies on fast_math");
 
-    // Code that was verified with other tolerances, or against another recording, is not verified for this session.
+    // Code verified with other tolerances, or against another recording, does not count as verified for this session.
     let entries = |tuned: &Tuned| tuned.code().len();
     assert_eq!(entries(&tuned), 1, "{outcome}");
     let config = tuned.results().join("vecadd/config.json");
@@ -119,7 +119,7 @@ fn colons_in_paths_and_runs_without_end_are_no_obstacles() {
     let (outcome, kernel) = tuned.run_in(&vecadd, &["1", "int"], "vecadd", &[("TMPDIR", temporary.as_os_str())]);
     assert_eq!(kernel["applied"]["replaced"], json!(1), "{outcome}");
 
-    // One byte of the file that is other than it was written, in a number that could be anything.
+    // One changed byte in the file, within an arbitrary number.
     let file = tuned.manifest();
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replacen("\"z\": 1", "\"z\": 7", 1)).unwrap();
@@ -133,7 +133,7 @@ fn without_room_for_a_cache_nothing_of_others_is_touched() {
     let recording = Recording::of(app("vecadd"), &["1", "int"]);
     let tuned = Tuned::new().with("vecadd", &recording.single(), json!({"passes": "default<O2>"}), json!({}));
     let disk = tempfile::tempdir().unwrap();
-    // Room for three names: the folder itself, and what others have there.
+    // Space for three names: the folder itself, and the other users of it.
     let script = r#"mount -t tmpfs -o nr_inodes=3 tmpfs "$TMPDIR" || exit 77
         mkdir "$TMPDIR/run-others" && touch -d '2 days ago' "$TMPDIR/others.code" "$TMPDIR/run-others" || exit 78
         "$@"; status=$?; ls -d "$TMPDIR/run-others" "$TMPDIR/others.code" >&2 || exit 79; exit $status"#;

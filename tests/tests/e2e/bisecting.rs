@@ -1,6 +1,6 @@
-//! Tests that `mneme-bisect` names what is at fault.
+//! Tests that `mneme-bisect` names the part at fault.
 //!
-//! Faults are planted passes, real ones that crash, code generation, the configuration, the kernel itself.
+//! The faults are planted passes, real passes that crash, code generation, the configuration, and the kernel itself.
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +24,7 @@ const KERNEL: i32 = 4;
 const CONFIGURATION: i32 = 5;
 const UNCLEAR: i32 = 125;
 
-/// A recorded kernel, and a folder for what is found of it.
+/// A recorded kernel, and a folder for the findings.
 struct Case {
     recording: Recording,
     output: TempDir,
@@ -49,7 +49,7 @@ impl Case {
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
 
-    /// What was planted was found, and nothing else.
+    /// Checks that the bisection finds the planted fault and nothing else.
     #[track_caller]
     fn finds(&self, bisect: Run, status: i32, verdict: &str) -> (ProgramOutput, Value) {
         let outcome = bisect.exit_with(status);
@@ -64,7 +64,7 @@ impl Case {
     }
 }
 
-/// A long pipeline of passes over functions and loops, with another one at a place that nobody knows beforehand.
+/// A long pipeline of function and loop passes, with another pass in an arbitrary position.
 fn long_pipeline(planted: &str) -> (String, usize) {
     let usual = "sroa,early-cse<memssa>,simplifycfg,instcombine,loop-mssa(licm),gvn,dse,reassociate,sccp,adce,jump-threading,\
                  correlated-propagation,loop-simplify,lcssa,tailcallelim,memcpyopt,bdce,div-rem-pairs,float2int,sink";
@@ -77,8 +77,7 @@ fn long_pipeline(planted: &str) -> (String, usize) {
     (format!("function({})", passes.join(",")), place)
 }
 
-/// A program of LLVM's in an environment without anything of ours, where it is installed.
-/// Of the version that compiles the applications.
+/// An installed LLVM program in an environment without Mneme. Its version is the one that compiles the applications.
 fn llvm_program(name: &str) -> Option<Run> {
     let path = Path::new("/usr/bin").join(format!("{name}-{}", llvm()));
     path.exists().then(|| run("env").args(["-i", "PATH=/usr/bin:/bin"]).arg(path))
@@ -101,7 +100,7 @@ fn a_wrong_pass_is_found_wherever_it_is() {
         assert_eq!(pass["unit"], format!("function {}", case.kernel_name()), "{outcome}");
         assert!(pass["of"].as_u64() >= Some(100), "{outcome}");
         assert_eq!(json["mismatch"]["dtype"], "i64", "{outcome}");
-        // What it did is there to see, and so is how to make it do that again.
+        // The files show what the pass did, and how to reproduce it.
         let (before, after) = (case.file("function-before.ll"), case.file("function-after.ll"));
         assert!(before.starts_with("define ") && after.starts_with("define ") && before != after);
         assert!(case.file("pass.diff").lines().any(|line| line.starts_with("+  ")));
@@ -144,14 +143,14 @@ fn a_pass_that_crashes_is_found_and_llvm_alone_shows_it() {
         assert_ne!(reproduced.status, 0, "{reproduced}");
         reproduced.complains("PLEASE submit a bug report");
     }
-    // What does not crash is no crash.
+    // A build without a crash is good.
     case.finds(case.bisect("vecadd", "default<O2>").args(["--failing", "crash"]), NOTHING, "good");
 }
 
 #[test]
 fn a_crash_of_llvms_own_is_found_and_llvm_alone_shows_it() {
     let case = Case::of("reduce");
-    // One round of it leaves more to do on this kernel; asked to make sure that it does not, LLVM 19 gives up.
+    // One run of instcombine leaves work on this kernel. LLVM 19 crashes if the option makes it check for that.
     let pipeline = "function(sroa,simplifycfg,instcombine<verify-fixpoint>,gvn)";
     let bisect = case.bisect("reduce", pipeline).args(["--failing", "crash", "--reduce", "20"]);
     let (outcome, json) = case.finds(bisect, IR_PASS, "ir_pass");
@@ -176,7 +175,7 @@ fn wrong_code_generation_is_told_from_wrong_passes() {
     );
     assert!(json["files"]["instructions"][1].as_u64().is_some_and(|count| count < 30), "{outcome}");
     if TestDevice::under_test() == TestDevice::Cpu {
-        // It was made in code for this machine's processor, which Mneme alone makes of such IR.
+        // The fault was in code for this machine's processor. Only Mneme compiles such IR to it.
         let path =
             format!("{}:{}", program("mneme-replay").parent().unwrap().display(), std::env::var("PATH").unwrap());
         run(case.output.path().join("reproduce.sh")).env("PATH", path).exit_with(mneme_system::exit::NOT_VERIFIED);
@@ -214,7 +213,7 @@ fn code_generation_that_gives_up_is_found_and_llvm_alone_shows_it() {
 #[test]
 fn an_assembler_that_gives_up_is_found() {
     if TestDevice::under_test() == TestDevice::Cpu {
-        // No assembler takes part in what it runs.
+        // The CPU device uses no assembler.
         return;
     }
     let case = Case::of("vecadd");
@@ -234,7 +233,7 @@ fn a_wrong_assembler_is_told_from_wrong_code_generation() {
     let bisect =
         case.bisect("vecadd", "default<O1>,function(mneme-fault<assembler>),default<O3>").args(["--reduce", "100"]);
     if TestDevice::under_test() == TestDevice::Cpu {
-        // No assembler takes part in what it runs.
+        // The CPU device uses no assembler.
         case.finds(bisect, NOTHING, "good");
         return;
     }
@@ -256,7 +255,7 @@ fn a_slow_pass_is_found() {
     let (outcome, json) = case.finds(case.bisect("vecadd", pipeline).args(options), IR_PASS, "ir_pass");
     assert_eq!(json["pass"]["pass"], "mneme-fault", "{outcome}");
     assert!(json["figures"][1].as_f64().unwrap() > 10.0 * json["figures"][0].as_f64().unwrap(), "{outcome}");
-    // Where times vary too much, nothing smaller is sure to be slow.
+    // If times vary too much, no reduced IR is reliably slow.
     assert!(json["files"]["instructions"][1].as_u64().is_none_or(|count| count < 30), "{outcome}");
 }
 
@@ -269,12 +268,12 @@ fn fast_math_and_undefined_behaviour_are_no_passs_fault() {
         "configuration",
     );
     assert_eq!(json["field"], "fast_math", "{outcome}");
-    // Without code generation's own folding it takes a pass, which is LLVM's; LLVM's program does the same with what is
+    // Without folding in code generation, the fault needs a pass of LLVM. LLVM's program reproduces it from the files
     // in the folder.
     let options = ["--fast-math", "--codegen-opt", "0", "--reduce", "0"];
     let (outcome, json) =
         case.finds(case.bisect("numbers", "default<O3>").args(options), CONFIGURATION, "configuration");
-    // But on a GPU, whose code generation takes the liberty by itself.
+    // On a GPU, code generation itself takes this liberty.
     if TestDevice::under_test() == TestDevice::Cpu {
         assert_eq!(json["pass"]["pass"], "instcombine", "{outcome}");
     }
@@ -295,14 +294,14 @@ fn fast_math_and_undefined_behaviour_are_no_passs_fault() {
     let (outcome, json) = case.finds(bisect, KERNEL, "kernel");
     assert!(json["evidence"].to_string().contains("mul nsw"), "{outcome}");
 
-    // Of few runs all may come to the same.
+    // A few runs may all give the same result.
     let bisect = case.bisect("order", "default<O3>").args(["--repeat", "50"]).env("MNEME_CPU_THREADS", "2");
     let (outcome, json) = case.finds(bisect, KERNEL, "kernel");
     assert!(json["evidence"].to_string().contains("runs of the same code"), "{outcome}");
 }
 
-/// A pass that makes a kernel fail in some runs is found, or nothing is said. What `--check` finds is told, and does
-/// not clear a pass that is wrong.
+/// The bisection finds a pass that breaks a kernel in some runs, or reports no culprit. It mentions findings of
+/// `--check`, but they do not clear a wrong pass.
 #[test]
 fn failures_now_and_then_and_faults_that_do_not_matter_mislead_nobody() {
     let case = Case::of(DELICATE.name);

@@ -1,7 +1,7 @@
-//! Tests of the ways in which projects build.
+//! Tests of various build systems.
 //!
-//! There are CMake with `add_mneme`, CMake with a launcher, compiler wrappers, archives and shared libraries. What they
-//! make is recorded and replayed.
+//! They cover CMake with `add_mneme`, CMake with a launcher, compiler wrappers, archives and shared libraries. The
+//! tests record and replay the built programs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ fn config(key: &str) -> String {
     outcome.stdout.trim_end_matches('\n').to_owned()
 }
 
-/// Records a program, requires this line of it, and replays every kernel it launched.
+/// Records a program, requires this line in its output, and replays all its kernels.
 #[track_caller]
 fn record_and_verify(executable: &Path, line: &str) {
     let folder = tempfile::tempdir().unwrap();
@@ -85,7 +85,7 @@ fn cmake_with_a_launcher() {
     record_and_verify(&build.path().join("saxpy"), "saxpy: ok");
 }
 
-/// The files below a folder, by their paths in it.
+/// The files below a folder, as relative paths.
 fn files(folder: &Path) -> Vec<String> {
     let walk = walkdir(folder);
     let mut names: Vec<String> =
@@ -99,7 +99,7 @@ fn walkdir(folder: &Path) -> Vec<PathBuf> {
     paths.flat_map(|path| if path.is_dir() { walkdir(&path) } else { vec![path] }).collect()
 }
 
-/// A command that compiles and links is carried out in parts, and writes what clang by itself writes.
+/// `mneme-cc` splits a command that compiles and links, and writes the same files as clang.
 #[test]
 fn files_beside_a_program_are_those_that_clang_writes() {
     if !have_compiler("files_beside_a_program_are_those_that_clang_writes") {
@@ -121,7 +121,7 @@ fn files_beside_a_program_are_those_that_clang_writes() {
             folder
         });
         let mut expected = files(plain.path());
-        // The object of the host's code is a temporary file of ours.
+        // The object of the host code is a temporary file of `mneme-cc`.
         expected.retain(|name| !name.ends_with(".o") || name.contains("cuda"));
         assert_eq!(files(ours.path()), expected, "{options:?}");
         if options.contains(&"-MMD") {
@@ -136,14 +136,14 @@ fn files_beside_a_program_are_those_that_clang_writes() {
     }
 }
 
-/// What cannot be compiled apart from its link is compiled all the same, with a word on it.
+/// If compiling cannot be separated from linking, `mneme-cc` compiles anyway and reports it.
 #[test]
 fn a_command_that_cannot_be_taken_apart_runs_as_it_is() {
     if !have_compiler("a_command_that_cannot_be_taken_apart_runs_as_it_is") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    // More than fits a command line, which a file of arguments is not.
+    // More arguments than a command line can hold. A file of arguments has no such limit.
     let definitions: Vec<String> = (0..30_000).map(|number| format!("-D{}{number}=1", "A".repeat(80))).collect();
     fs::write(folder.path().join("options"), definitions.join("\n")).unwrap();
     let compile = |more: &[&str]| {
@@ -176,7 +176,7 @@ fn a_command_that_cannot_be_taken_apart_runs_as_it_is() {
     assert!(outcome.stderr.is_empty() && has_ir(), "{outcome}");
 }
 
-/// A launcher keeps what it is for; of code from a cache the compiler tells nothing.
+/// A launcher still does its job. For code from its cache, the compiler prints nothing.
 #[test]
 fn device_code_behind_a_launcher_gets_ir() {
     if !have_compiler("device_code_behind_a_launcher_gets_ir") {
@@ -226,7 +226,8 @@ fn cmake_with_hip() {
             .args(["-G".as_ref(), "Ninja".as_ref(), "-S".as_ref(), source.as_os_str()])
             .args(["-B".as_ref(), build.path().as_os_str()])
             .args(["-DCMAKE_BUILD_TYPE=Release", &format!("-DCMAKE_HIP_COMPILER={}", hip_clang())])
-            // Beside a CUDA toolkit newer versions of CMake take NVIDIA's otherwise; older ones have no other.
+            // If a CUDA toolkit is installed, newer versions of CMake choose NVIDIA's platform. Older versions have no
+            // other.
             .arg("-DCMAKE_HIP_PLATFORM=amd")
             .arg(format!("-DCMAKE_HIP_ARCHITECTURES={}", hip_arch()))
             .arg(format!("-DCMAKE_HIP_COMPILER_ROCM_ROOT={}", source.join("rocm").display()))
@@ -238,7 +239,7 @@ fn cmake_with_hip() {
     }
 }
 
-/// Records a program that annotates its buffers, which keep differing where it is told to be silent.
+/// Records a program that annotates its buffers. They keep differing if `silent` is set.
 #[track_caller]
 fn record_annotated(command: &[&Path]) {
     let record = |silent: bool| {
@@ -367,7 +368,7 @@ extern \"C\" int tripled();
 int main() { std::printf(\"tripled to %d\\n\", tripled()); }
 ";
 
-/// Builds `main.cpp` against the library source by two commands, the second of which links.
+/// Builds `main.cpp` against the library source with two commands. The second one links.
 fn with_library(library: impl FnOnce(&Path, Run) -> Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("library.cu"), LIBRARY).unwrap();
@@ -408,7 +409,7 @@ fn a_kernel_in_a_shared_library() {
     });
 }
 
-/// What differs between nvcc and clang: names of what is private to a unit, and lambdas.
+/// Differences between nvcc and clang: names of private symbols of a unit, and lambdas.
 const NVCC: &str = "
 #include <cstdio>
 static __device__ int state = 100;
@@ -434,7 +435,7 @@ int main() {
 }
 ";
 
-/// `mneme-cc nvcc`, where there is nvcc.
+/// `mneme-cc nvcc`, if nvcc is installed.
 fn recordable_nvcc(test: &str) -> Option<Run> {
     let nvcc = nvcc(test)?;
     let library_folder = toolkit().with_file_name("nvcc").join("lib");

@@ -1,6 +1,6 @@
 //! Tests of `mneme-replay --check` and `--wrote`.
 //!
-//! Every planted fault is found where it is, and nothing else is; `--wrote` tells who wrote an address.
+//! `--check` finds every planted fault at its place, and nothing else. `--wrote` names the writer of an address.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use mneme_recording::database::KernelRecord;
 use mneme_system::exit;
 use serde_json::Value;
 
-/// The lines of `faulty.cu` that are marked, by mark ("fault: race").
+/// The marked lines of `faulty.cu`, by mark ("fault: race").
 fn marks() -> BTreeMap<String, u32> {
     let text = std::fs::read_to_string(sources().join("faulty.cu")).unwrap();
     let marked =
@@ -22,7 +22,8 @@ fn marks() -> BTreeMap<String, u32> {
     marked.collect()
 }
 
-/// The launch under which a kernel is at fault that was recorded in one without: a GPU would have ended the program.
+/// The launch options that trigger the fault. The recorded launch is sound, because a fault would end the program on a
+/// GPU.
 fn wrong_shape(kernel: &str) -> &'static [&'static str] {
     match kernel {
         "dynamic_beyond" => &["--shared-mem", "256"],
@@ -39,7 +40,7 @@ fn recording(platform: Platform) -> Recording {
 
 fn faulty(platform: Platform) -> Vec<(String, TestInstance)> {
     let recording = recording(platform);
-    // The folder goes with the recording, which the tests outlive.
+    // The folder is deleted with the recording, but the tests need it longer.
     let folder = mneme_e2e::recording::copy_of(recording.folder()).keep();
     mneme_e2e::recording::load_kernels(&folder)
         .into_iter()
@@ -124,7 +125,7 @@ fn every_planted_fault_is_found_in(platform: Platform) {
         let json = outcome.json();
         let line = marks[&format!("fault: {kernel}")];
         let found = findings(&json);
-        // Either side of a race is where it is noticed.
+        // The check may notice a race at either access.
         let other = marks.get(&format!("other: {kernel}")).copied();
         let lines = |finding: &Finding| {
             finding.site.source.iter().any(|at| at.line == line || (fault == Fault::Race && Some(at.line) == other))
@@ -176,7 +177,8 @@ fn every_planted_fault_is_found_in(platform: Platform) {
     std::fs::remove_dir_all(sound.database.parent().unwrap()).unwrap();
 }
 
-/// What an instruction may have written that is not watched is written; what it cannot have written is not.
+/// Memory that an unwatched instruction may have written counts as written. Memory that it cannot have written does
+/// not.
 #[test]
 fn writes_that_are_not_watched_count_as_writes() {
     for name in ["unseen", "mbarriers"] {
@@ -199,8 +201,8 @@ fn writes_that_are_not_watched_count_as_writes() {
     }
 }
 
-/// Programs without a fault, with what HIP programs for AMD's GPUs have otherwise: their own ids and sizes, aggregates
-/// passed by value, exchanges in waves, dynamic shared memory, messages.
+/// Programs without a fault, with the differences of HIP programs for AMD's GPUs: thread ids and sizes, aggregates
+/// passed by value, exchanges within waves, dynamic shared memory, output.
 #[test]
 fn nothing_is_found_in_hip_programs_without_faults() {
     if !hip::can_run("nothing_is_found_in_hip_programs_without_faults") {
@@ -210,7 +212,7 @@ fn nothing_is_found_in_hip_programs_without_faults() {
         let recording = Recording::of_executable(&hip::executable(hip::app(name)), &[]);
         for (path, kernel) in recording.kernels() {
             let instance = instance(path, &kernel);
-            // Nothing but the steps of the wave orders its lanes, which the hardware keeps and no compiler has to.
+            // Only the lockstep of the wave orders its lanes. The hardware guarantees it, but compilers need not.
             if kernel.demangled_name.starts_with("columns") {
                 let outcome = instance.replay("default<O3>").arg("--check").exit_with(exit::NOT_VERIFIED);
                 let found = findings(&outcome.json());
@@ -243,7 +245,7 @@ fn the_last_writer_is_told_in(platform: Platform) {
     let arguments = kernel.instances[&instance.id].args.clone();
     // Element 70 of the output, which is the first argument.
     let watched = format!("{:#x}:4", arguments[0] + 70 * 4);
-    // The element that is too many is in no recorded memory, so that it is found to differ.
+    // The element past the end is outside of recorded memory, so the replay finds a difference.
     let json = instance.replay("default<O2>").args(["--wrote", &watched]).exit_with(exit::NOT_VERIFIED).json();
     let write: LastWrite = serde_json::from_value(json["Result"]["last_write"].clone()).unwrap();
     assert_eq!((write.block.x, write.thread.x, write.writes), (1, 6, 1), "{json}");

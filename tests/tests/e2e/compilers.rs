@@ -1,6 +1,6 @@
-//! Tests of several versions of LLVM beside each other, and of how they are compared.
+//! Tests of several installed versions of LLVM, and of comparing them.
 //!
-//! They need clang and the builder of a version besides 19 (`scripts/setup --llvm 22`); where there is none they say so
+//! They need clang and the builder of a version besides 19 (`scripts/setup --llvm 22`). Without them, they print a note
 //! and pass, unless `MNEME_TEST_LLVM` names one.
 
 use std::os::unix::fs::symlink;
@@ -16,7 +16,7 @@ use mneme_system::install;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// The newest version besides 19 that is installed here with its clang; `None`, with a word on it, where there is none.
+/// The newest installed version besides 19 with its clang. Without one, returns `None` and prints a note.
 fn other(test: &str) -> Option<u32> {
     if !have_compiler(test) {
         return None;
@@ -60,7 +60,7 @@ fn versions(result: &Value) -> (String, String) {
     (text("llvm"), text("ir"))
 }
 
-/// An installation of the programs under test with these builders alone.
+/// An installation of the programs under test with only these builders.
 fn installation_with(builders: &[u32]) -> TempDir {
     let home = tempfile::tempdir().unwrap();
     let bin = home.path().join("bin");
@@ -75,7 +75,7 @@ fn installation_with(builders: &[u32]) -> TempDir {
     home
 }
 
-/// `mneme-replay` of an installation that is found by itself.
+/// `mneme-replay` of an installation that finds itself.
 fn replay_in(home: &TempDir, instance: &TestInstance, options: &[&str]) -> ProgramOutput {
     run(home.path().join("bin/mneme-replay"))
         .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
@@ -116,8 +116,8 @@ fn a_bisection_wants_both_compilers() {
     }
 }
 
-/// clang's new driver without being asked for, which CUDA has from LLVM 21 on: the objects' device code is linked, and
-/// the units' names are those of the program.
+/// clang's new driver by default, which CUDA uses since LLVM 21. It links the objects' device code, and the units'
+/// names come from the program.
 #[test]
 fn relocatable_programs_are_linked_with_what_a_clang_does_by_itself() {
     let test = "relocatable_programs_are_linked_with_what_a_clang_does_by_itself";
@@ -158,7 +158,7 @@ fn ir_of_each_clang_is_compiled_by_the_builder_of_its_version() {
                     let begins = format!("{version}.");
                     assert!(llvm.starts_with(&begins) && ir.starts_with(&begins), "{name}: {llvm} of IR of {ir}");
                 }
-                // What is older every builder reads; what is newer is refused by name.
+                // Every builder reads older IR. Newer IR is refused with its version.
                 let asked = instance.replay("default<O3>").args(["--rtol", "1e-5", "--llvm", "19"]);
                 if version == 19 {
                     let json = instance.verify("default<O3>", &["--rtol", "1e-5", "--llvm", &other.to_string()]);
@@ -209,7 +209,7 @@ fn two_versions_work_in_one_session() {
         results[4]["Result"]["error"].as_str().unwrap().contains("written by LLVM 19, which an older one"),
         "{outcome}"
     );
-    // The version that would compile anyway is no other build.
+    // Naming the default version does not cause another build.
     assert!(outcome.stderr.contains(" 3 builds"), "{outcome}");
 }
 
@@ -248,7 +248,7 @@ fn a_builder_that_cannot_be_used_has_a_line_in_the_table() {
     assert_eq!(json["Results"]["19"]["verified"], true, "{outcome}");
     assert_eq!(json["Results"]["23"]["status"], "internal_error", "{outcome}");
     outcome.complains("mneme-build-23 exited with status 1; install it again");
-    // Nor does it take the others of a session with it.
+    // It does not break other configurations of a session either.
     let lines = recording.folder().join("lines.jsonl");
     std::fs::write(
         &lines,
@@ -258,20 +258,20 @@ fn a_builder_that_cannot_be_used_has_a_line_in_the_table() {
     let outcome = sweep_in(&home, &instance, &lines).outcome();
     let statuses = |status: &str| outcome.stdout.matches(&format!("\"status\":\"{status}\"")).count();
     assert_eq!((statuses("verified"), statuses("internal_error")), (2, 2), "{outcome}");
-    // Nor what needs none of it, newest or not.
+    // Nor does it affect replays that need no builder, even if it is the newest one.
     let original = run(home.path().join("bin/mneme-replay"))
         .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
         .args(["--device", "cpu", "--original"])
         .env("MNEME_HOME", home.path())
         .succeed();
     assert_eq!(original.json()["Result"]["verified"], true, "{original}");
-    // Where nothing can be tried, nothing is known.
+    // If no configuration can run, the result is unknown.
     std::fs::write(&lines, "{\"llvm\":23}\n").unwrap();
     sweep_in(&home, &instance, &lines).exit_with(70);
 }
 
-/// One that is there and does not work is not replaced by another in silence, and keeps nothing from those that ask for
-/// another; what cannot be told is no reason to end otherwise.
+/// If an installed builder is broken, Mneme reports it, does not fall back silently to another, and still serves
+/// configurations that ask for another. If messages cannot be written, the exit status stays the same.
 #[test]
 fn a_broken_builder_of_the_ir_ends_nothing_else() {
     let Some(other) = other("a_broken_builder_of_the_ir_ends_nothing_else") else { return };
@@ -301,14 +301,14 @@ fn a_broken_builder_of_the_ir_ends_nothing_else() {
         .env("MNEME_HOME", home.path())
         .exit_with(70);
     assert_eq!(unheard.json()["Result"]["status"], "internal_error", "{unheard}");
-    // One that is not there is replaced by the next newer one, and that is said.
+    // If a builder is missing, the next newer one replaces it, and Mneme says so.
     std::fs::remove_file(home.path().join("bin/mneme-build-19")).unwrap();
     let replaced = replay_in(&home, &instance, &[]);
     assert_eq!(replaced.status, 0, "{replaced}");
     replaced.complains(&format!("LLVM {other} compiles IR of LLVM 19"));
 }
 
-/// What replays and bisections write is compiled by what wrote it.
+/// IR that replays and bisections write is compiled by the version that wrote it.
 #[test]
 fn text_of_one_version_is_not_taken_for_anothers() {
     let Some(other) = other("text_of_one_version_is_not_taken_for_anothers") else { return };
@@ -323,7 +323,7 @@ fn text_of_one_version_is_not_taken_for_anothers() {
     assert!(llvm.starts_with(&format!("{version}.")) && llvm == ir, "{outcome}");
 }
 
-/// The code that no LLVM compiles has none in its result.
+/// Results of the application's own code name no version of LLVM.
 #[test]
 fn the_applications_own_code_names_no_llvm() {
     if !have_compiler("the_applications_own_code_names_no_llvm") {
@@ -358,12 +358,13 @@ fn a_fault_of_one_version_is_found_between_the_two() {
     let json = outcome.json();
     assert_eq!((&json["verdict"], &json["pass"]["pass"]), (&"ir_pass".into(), &"mneme-fault".into()), "{outcome}");
     assert!(json["reference"].as_str().unwrap().starts_with("LLVM 19, "), "{outcome}");
-    // Each generates code of what the other's passes have made, and is right where the fault is not in it.
+    // Each version generates code from the IR that the other's passes made. It is right unless the fault is in that
+    // version.
     let evidence = json["evidence"].to_string();
     assert!(evidence.contains(&format!("LLVM {other} compiles what the passes of LLVM 19 make")), "{outcome}");
     let script = std::fs::read_to_string(output.path().join("reproduce.sh")).unwrap();
     assert!(script.contains(&format!("# LLVM {other}.")), "{script}");
-    // A compiler that both crash in is not the one's fault.
+    // If both compilers crash, neither is to blame.
     let crash = "default<O1>,function(trigger-crash-function)";
     let outcome = run(program("mneme"))
         .args(["bisect".as_ref(), "-rdb".as_ref(), instance.0.as_os_str()])
@@ -371,7 +372,7 @@ fn a_fault_of_one_version_is_found_between_the_two() {
         .args(["--good-llvm", "19", "--bad-llvm", &other.to_string()])
         .exit_with(125);
     assert!(outcome.stderr.contains("not good itself"), "{outcome}");
-    // The other way about there is nothing to find.
+    // In the opposite direction there is nothing to find.
     let outcome = bisect(other, 19).exit_with(125);
     assert!(outcome.stderr.contains("not good itself"), "{outcome}");
 }
@@ -387,7 +388,7 @@ fn what_no_builder_reads_is_refused_with_the_remedy() {
     assert_eq!(outcome.status, 70, "{outcome}");
     outcome.complains(&format!("written by LLVM {other}, and no builder that is installed reads it: 19 is"));
     outcome.complains(&format!("mneme-build-{other}"));
-    // The application's own code is no IR.
+    // The application's own code is not IR.
     let home = installation_with(&[19]);
     let original = run(home.path().join("bin/mneme-replay"))
         .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
@@ -395,7 +396,7 @@ fn what_no_builder_reads_is_refused_with_the_remedy() {
         .env("MNEME_HOME", home.path())
         .succeed();
     assert_eq!(original.json()["Result"]["verified"], true, "{original}");
-    // Nothing is known of the kernel, so that it is not called broken.
+    // The kernel is unknown, so it is not reported as broken.
     let mneme = |arguments: &[&str]| {
         run(program("mneme")).args(arguments).args(["--device", "cpu"]).arg(&database).env("MNEME_HOME", home.path())
     };

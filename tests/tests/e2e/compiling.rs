@@ -1,6 +1,6 @@
-//! Tests of `mneme-cc`, which makes what clang makes, plus the IR.
+//! Tests of `mneme-cc`, which produces clang's output plus the IR.
 //!
-//! The IR is still there after everything that linkers and strippers do to a program.
+//! The IR survives everything that linkers and strippers do to a program.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -39,8 +39,8 @@ fn defines_kernel(table: &IrTable, part: &str) -> bool {
     table.symbols.iter().any(|symbol| symbol.defined && symbol.name.contains(part) && symbol.kind == SymbolKind::Kernel)
 }
 
-/// Every section's flags and bytes by name, without ours and without the symbol and string tables, which have to name
-/// ours.
+/// Every section's flags and bytes by name, without Mneme's sections, and without the symbol and string tables, which
+/// have to name Mneme's sections.
 fn other_sections(path: &Path) -> BTreeMap<String, Vec<(u64, Vec<u8>)>> {
     let bytes = fs::read(path).unwrap();
     let elf = Elf::parse(&bytes).unwrap();
@@ -56,7 +56,7 @@ fn other_sections(path: &Path) -> BTreeMap<String, Vec<(u64, Vec<u8>)>> {
     sections
 }
 
-/// The objects of the same command line in the same folder, without and with us.
+/// The objects of the same command line in the same folder, without and with `mneme-cc`.
 struct Objects {
     folder: TempDir,
 }

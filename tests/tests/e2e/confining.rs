@@ -1,6 +1,6 @@
-//! Tests of recorded code that wants more than to compute.
+//! Tests of recorded code that attempts more than computing.
 //!
-//! On the CPU device it runs on this machine's processor, and gets nothing.
+//! On the CPU device it runs on this machine's processor, and the sandbox denies everything else.
 
 use std::fs;
 use std::io::Write;
@@ -13,7 +13,7 @@ use mneme_e2e::recording::Recording;
 use mneme_image::cpu_object::{CpuTable, SECTION};
 use mneme_model::hash::checksum;
 
-/// A kernel that makes a file, by system calls of its own.
+/// A kernel that creates a file with its own system calls.
 const INTRUDER: &str = r#"
     static long call(long number, long a, long b, long c) {
         long result;
@@ -26,7 +26,7 @@ const INTRUDER: &str = r#"
     }
 "#;
 
-/// The section of an object, by the tool that comes with the linker.
+/// A section of an object, extracted by the linker's companion tool.
 fn section(object: &Path, name: &str) -> Vec<u8> {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("section");
@@ -36,8 +36,7 @@ fn section(object: &Path, name: &str) -> Vec<u8> {
     fs::read(output).unwrap()
 }
 
-/// An object whose one kernel is the intruder, under the name and with the parameters of the kernel that it takes the
-/// place of.
+/// An object whose only kernel is the intruder. It has the name and the parameters of the kernel that it replaces.
 fn intruder(object: &Path, kernel: &str, file: &Path) -> Vec<u8> {
     let mut table: CpuTable = serde_json::from_slice(&section(object, SECTION)).unwrap();
     table.kernels.retain(|row| row.name == kernel);
@@ -72,12 +71,12 @@ fn recorded_code_makes_no_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("made-by-a-kernel");
     let planted = intruder(&object, &kernel.kernel_name, &file);
-    // Whoever writes a file writes its checksum, too.
+    // Anyone who can write the file can write its checksum too.
     kernel.instances.get_mut(&instance.id).unwrap().ours.original[0].checksum = checksum(&planted);
     kernel.save(&database).unwrap();
     fs::write(&object, planted).unwrap();
 
-    // Nothing is confined where one process does everything: so the kernel does run, and does what it is said to do.
+    // A single process is not confined. So the kernel runs, and creates the file.
     let replay = |isolation: &str| {
         instance.replay("default<O3>").args(["--original", "--isolation", isolation, "-v", "debug"]).outcome()
     };

@@ -1,7 +1,7 @@
-//! Tests of each part of the driver's interface, in a program of its own.
+//! Tests of each part of the driver's interface, each in a separate program.
 //!
-//! Recording changes nothing that it does, and what is recorded holds the memory that the kernels saw and replays
-//! verified. docs/reference/hooks.md says which function is covered by which.
+//! Recording does not change the program's behaviour. The recording contains the memory that the kernels saw, and
+//! replays verified. docs/reference/hooks.md lists which program covers which function.
 
 use mneme_e2e::apps::app;
 use mneme_e2e::command::{ProgramOutput, run};
@@ -12,14 +12,14 @@ use mneme_recording::database::KernelRecord;
 use mneme_recording::manifest::{AllocationKind, MemoryState};
 use tempfile::TempDir;
 
-/// A recorded run of a program under settings.
+/// A recorded run of a program under certain settings.
 struct Recorded {
     folder: TempDir,
     outcome: ProgramOutput,
     kernels: Vec<(std::path::PathBuf, KernelRecord)>,
 }
 
-/// Records, compares what the program prints, and replays every instance.
+/// Records, compares the program's output, and replays every instance.
 #[track_caller]
 fn recorded(name: &str, settings: &[(&str, &str)]) -> Recorded {
     let app = app(name);
@@ -36,7 +36,7 @@ fn recorded(name: &str, settings: &[(&str, &str)]) -> Recorded {
             TestInstance::new(database, id).verify("default<O3>", &[]);
         }
     }
-    // Kernels that are refused by name are no failure of the recording.
+    // Kernels refused by name do not make the recording fail.
     assert_eq!(outcome.status, 0, "{outcome}");
     Recorded { folder, outcome, kernels }
 }
@@ -48,7 +48,7 @@ impl Recorded {
         &found.unwrap_or_else(|| panic!("kernel {name} was not recorded: {}", self.outcome)).1
     }
 
-    /// Why a kernel was not recorded.
+    /// The reason for omitting a kernel.
     #[track_caller]
     fn refusal(&self, name: &str) -> &str {
         assert!(
@@ -63,7 +63,7 @@ impl Recorded {
         reasons.next().unwrap_or_else(|| panic!("nothing is said of {name}: {}", self.outcome))
     }
 
-    /// Launches of each recorded instance, in ascending order.
+    /// The number of launches per recorded instance, ascending.
     #[track_caller]
     fn occurrences(&self, name: &str) -> Vec<u64> {
         let mut occurrences: Vec<_> =
@@ -72,7 +72,7 @@ impl Recorded {
         occurrences
     }
 
-    /// Sizes of the recorded allocations of a kind, for each instance.
+    /// Sizes of the recorded allocations of a kind, per instance.
     fn allocations(&self, name: &str, kind: AllocationKind) -> Vec<Vec<u64>> {
         let sizes = |prologue: &String| {
             let state = MemoryState::load(&self.folder.path().join(prologue)).unwrap_or_else(|error| panic!("{error}"));
@@ -97,8 +97,8 @@ fn managed() {
     assert_eq!(recorded.allocations("increment", AllocationKind::Vendor), [[500 * 16]]);
 }
 
-/// Chunks are hashed before they are copied; what changes in between must neither be taken for what was hashed, nor end
-/// the recording of anything else.
+/// The recorder hashes chunks before it copies them. If a chunk changes in between, the recorder must not use the old
+/// hash, and must not stop other recordings.
 #[test]
 fn managed_memory_that_the_host_writes_to_is_not_recorded_wrong() {
     let app = app("shared_pages");
@@ -117,18 +117,18 @@ fn managed_memory_that_the_host_writes_to_is_not_recorded_wrong() {
 fn mapped() {
     let recorded = recorded("mapped", &[]);
     assert_eq!(recorded.occurrences("tally"), [1]);
-    // One of the three is known to the kernel only by a pointer in device memory.
+    // The kernel knows one of the three only through a pointer in device memory.
     assert_eq!(recorded.allocations("tally", AllocationKind::Host), [[12_000; 3]]);
 }
 
-/// A kernel sees all page-locked memory, but only what addresses lead to is recorded.
+/// A kernel can access all page-locked memory, but only memory reachable by addresses is recorded.
 #[test]
 fn page_locked_memory_is_found_by_its_address() {
     let recorded = recorded("pinned", &[]);
     assert_eq!(recorded.occurrences("follow"), [1]);
     let mut sizes = recorded.allocations("follow", AllocationKind::Host);
     sizes.iter_mut().for_each(|sizes| sizes.sort_unstable());
-    // NVIDIA's runtime may ask for all of it to be mapped.
+    // NVIDIA's runtime may map all of it.
     if TestDevice::under_test() == TestDevice::Cpu {
         assert_eq!(sizes, [[16, 8000]], "without the staging buffer");
     } else {
@@ -136,7 +136,7 @@ fn page_locked_memory_is_found_by_its_address() {
     }
 }
 
-/// The recorder reads what a kernel is led to, and the program may have given it back to the system.
+/// The recorder reads memory that a kernel can reach, and the program may have returned it to the system.
 #[test]
 fn page_locked_memory_that_is_gone_is_refused() {
     let recorded = recorded("released", &[]);
@@ -160,7 +160,7 @@ fn addresses_beside_page_locked_memory_lead_there() {
     }
 }
 
-/// A replay has memory of its own for each address.
+/// A replay has separate memory for each address.
 #[test]
 fn memory_that_is_mapped_at_two_addresses_is_refused() {
     let recorded = recorded("aliased", &[]);
@@ -168,20 +168,20 @@ fn memory_that_is_mapped_at_two_addresses_is_refused() {
         let refusal = recorded.refusal(&format!("forward<{way}>"));
         assert!(refusal.contains("it reaches memory that is mapped at two addresses (cuMemMap)"), "{way}: {refusal}");
     }
-    // A GPU's driver maps no part of a handle.
+    // A GPU's driver cannot map a part of a handle.
     for way in if TestDevice::under_test() == TestDevice::Cpu { 3..=6 } else { 4..=6 } {
         assert_eq!(recorded.occurrences(&format!("forward<{way}>")), [1]);
     }
 }
 
-/// To record a launch that the driver refuses takes all memory for nothing.
+/// Recording a launch that the driver refuses copies all memory for nothing.
 #[test]
 fn launches_that_are_refused_again_and_again_cost_little() {
     let recorded = recorded("refused", &[]);
     assert_eq!((recorded.occurrences("advance<1>"), recorded.occurrences("advance<2>")), (vec![1], vec![2]));
     assert!(recorded.kernels.iter().all(|(_, kernel)| !is_named(kernel, "advance<0>")));
     let kernels = recorded.outcome.stderr.as_str();
-    // NVIDIA's runtime refuses blocks of any size that no device has, so that they never reach the driver.
+    // NVIDIA's runtime refuses blocks that no device supports, so they never reach the driver.
     let by_driver = if TestDevice::under_test() == TestDevice::Cpu { 0 } else { 1 };
     for (kernel, count) in [("advance<0>", 20), ("advance<1>", 1), ("advance<2>", 10)].into_iter().skip(by_driver) {
         let text = format!("{count} launch{} refused by the driver", if count > 1 { "es" } else { "" });
@@ -196,11 +196,11 @@ fn launches_that_are_refused_again_and_again_cost_little() {
         .unwrap()
         .map(|entry| entry.unwrap().metadata().unwrap().len())
         .sum::<u64>();
-    // Two states of each of the two recorded instances, and what was there at two refusals of each kernel.
+    // Two states of each of the two recorded instances, and the memory at two refused launches of each kernel.
     assert!(packs < 12 << 20, "{packs} bytes");
 }
 
-/// A host thread that writes once a millisecond writes between any two looks that are far enough apart.
+/// A host thread that writes every millisecond, and so between any two checks that are far enough apart.
 #[test]
 fn a_host_thread_that_writes_now_and_then_is_noticed() {
     let app = app("ticking");
@@ -214,7 +214,7 @@ fn a_host_thread_that_writes_now_and_then_is_noticed() {
     }
 }
 
-/// All have their arenas before the first code is loaded.
+/// All devices have arenas before the first code is loaded.
 #[test]
 fn as_many_devices_as_there_can_be() {
     let recorded = recorded("every_device", &[("MNEME_CPU_DEVICES", "16")]);
@@ -228,7 +228,7 @@ fn a_forked_child_leaves_its_parent_s_memory_alone() {
     assert_eq!(recorded.occurrences("add"), [2]);
 }
 
-/// A kernel that waits for a host thread must not keep that thread at the gate; a later kernel is recorded.
+/// A kernel that waits for a host thread must not block that thread at the gate. A later kernel is recorded.
 #[test]
 fn a_kernel_that_waits_for_a_host_thread_is_let_finish() {
     let recorded = recorded("answering", &[("MNEME_KERNEL_LIMIT", "1")]);
@@ -245,7 +245,7 @@ fn a_capture_that_ends_with_its_stream_is_over() {
     }
 }
 
-/// What the kernel's device has no access to is not its memory, and must not even be read.
+/// Memory that the kernel's device cannot access does not belong to it, and must not be read.
 #[test]
 fn access() {
     let recorded = recorded("access", &[("MNEME_CPU_DEVICES", "2")]);
@@ -302,7 +302,7 @@ fn sharing_between_processes() {
     );
 }
 
-/// What another process writes meanwhile is none of the kernel's, which was given no address of it.
+/// Concurrent writes of another process are not the kernel's: it has no address of that memory.
 #[test]
 fn memory_that_another_process_writes_to() {
     let recorded = recorded("mailbox", &[]);
@@ -319,7 +319,7 @@ fn memory_that_another_process_writes_to() {
     let outcome = TestInstance::new(database, id).replay("default<O2>").succeed();
     outcome.complains("40000 bytes at 0x");
     outcome.complains("are not compared: other processes or devices could write to them");
-    // What writes something else there would pass for right among many configurations.
+    // A configuration that writes other values there would otherwise pass as right.
     let state = MemoryState::load(&recorded.folder.path().join(&instance.prologue)).unwrap();
     let mail = state.header.allocations.iter().find(|it| it.shared).unwrap().address;
     let (results, meant) = (tempfile::tempdir().unwrap(), format!("address:{mail:#x}=ignore"));
@@ -434,7 +434,7 @@ fn pageable_host_memory_in_structures_is_refused() {
     assert_eq!(recorded.occurrences("tagged"), [1], "what is a number to the kernel is none of its memory");
     if TestDevice::under_test() == TestDevice::Cpu {
         assert!(recorded.refusal("through").contains("its argument 1 (view, byte 8) points to pageable host memory"));
-        // One that no kernel follows is told too, as it may; the next launch is another.
+        // The recorder may also report an address that no kernel follows. The next launch has another address.
         assert_eq!(recorded.occurrences("partly"), [1]);
         recorded.outcome.complains("its argument 1 (views, byte 8) points to pageable host memory");
     }
@@ -454,7 +454,7 @@ fn virtual_functions_are_relocated() {
     for name in ["build", "measure"] {
         assert_eq!(recorded.occurrences(name), [1]);
     }
-    // Optimised otherwise, the functions lie elsewhere.
+    // Other optimisation moves the functions.
     for (database, kernel) in &recorded.kernels {
         for id in kernel.instances.keys() {
             let instance = TestInstance::new(database, id);
@@ -479,14 +479,14 @@ fn clusters() {
     assert_eq!(shapes, [2, 4].map(|size| Some(Dim3::new(size, 1, 1))));
 }
 
-/// Barriers in memory, by which threads wait for copies and for one another.
+/// Barriers in memory, with which threads wait for copies and for one another.
 #[test]
 fn barriers_in_memory() {
     let recorded = recorded("mbarriers", &[]);
     assert_eq!((recorded.occurrences("pipeline"), recorded.occurrences("leaving")), (vec![1], vec![1]));
 }
 
-/// Kernels that read textures or surfaces run as without the recorder, and are refused by name; others are recorded.
+/// Kernels that read textures or surfaces run as usual and are refused by name. Other kernels are recorded.
 #[test]
 fn textures() {
     let recorded = recorded("textures", &[]);
@@ -509,7 +509,7 @@ fn graph_memory() {
     }
 }
 
-/// Its addresses belong to the graph, so that nothing but the graph can allocate there.
+/// The addresses belong to the graph, so only the graph can allocate there.
 #[test]
 fn a_graph_that_allocates_memory_is_not_expanded() {
     let recorded = recorded("graphmemory", &[("MNEME_GRAPHS", "expand")]);
