@@ -1,6 +1,6 @@
-//! A test that docs/reference/commands.md is made of the programs' own help.
+//! A test that docs/reference/commands.md matches the programs' help.
 //!
-//! `MNEME_UPDATE_DOCS=1 cargo test -p mneme-e2e --test reference` writes it.
+//! `MNEME_UPDATE_DOCS=1 cargo test -p mneme-e2e --test reference` rewrites it.
 
 use std::fmt::Write;
 use std::path::Path;

@@ -1,24 +1,24 @@
-//! Tests of how the source is laid out.
+//! Tests of the layout of the source.
 //!
-//! In no crate do modules use each other in a circle, and none leads back to its crate's root; every module's first
-//! line says in one sentence what it is; errors have types; vendors' functions and structures are declared in one
-//! crate; crates depend on each other in one direction and have the same features in every build.
+//! In each crate, modules do not depend on each other in cycles, or on their crate's root. Every module's first line is
+//! one sentence that says what the module is. Errors have types. Declarations of vendors' functions and structures are
+//! in one crate. Crates depend on each other in one direction, and have the same features in every build.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use syn::visit::Visit;
 
-/// The folders of programs and of libraries that are loaded into applications.
+/// The folders of programs and of libraries loaded into applications.
 const PROGRAMS: [&str; 7] = ["cc", "cli", "compiler", "cpu", "interposer", "replayer", "tuner"];
-/// Declarations, which refer to each other as they like.
+/// Declarations, which may refer to each other freely.
 const DECLARATIONS: &str = "crates/abi";
 
 fn top() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
 }
 
-/// The folders of all crates that programs consist of.
+/// The folders of all crates in the programs.
 fn crates() -> Vec<String> {
     let libraries = std::fs::read_dir(top().join("crates")).unwrap().map(|entry| entry.unwrap().file_name());
     let libraries = libraries.map(|name| format!("crates/{}", name.to_str().unwrap()));
@@ -27,7 +27,7 @@ fn crates() -> Vec<String> {
 
 type ModulePath = Vec<String>;
 
-/// The paths of a file that begin with `crate`, `super` or `self`, those of tests left out.
+/// The paths of a file that begin with `crate`, `super` or `self`, without those of tests.
 #[derive(Default)]
 struct Paths(Vec<Vec<String>>);
 
@@ -65,7 +65,7 @@ impl<'a> Visit<'a> for Paths {
     }
 }
 
-/// The Rust files below a folder, without those of tests and of programs.
+/// The Rust files below a folder, without those of tests and programs.
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -87,12 +87,12 @@ fn module_of(root: &Path, file: &Path) -> ModulePath {
     names
 }
 
-/// The arrows between the modules of a crate.
+/// The dependencies between the modules of a crate.
 #[derive(Default)]
 struct Arrows {
-    /// Who uses whom, by the folder that both are in.
+    /// The modules that each module uses, grouped by their common folder.
     uses: BTreeMap<ModulePath, BTreeMap<String, BTreeSet<String>>>,
-    /// Modules that use what stands in the crate's root, and what.
+    /// Modules that use items of the crate's root, and these items.
     to_root: Vec<String>,
 }
 
@@ -138,7 +138,7 @@ fn arrows(root: &Path) -> Arrows {
     arrows
 }
 
-/// A way from `module` back to itself.
+/// A path from `module` back to itself.
 fn circle(uses: &BTreeMap<String, BTreeSet<String>>, module: &str) -> Option<Vec<String>> {
     let mut ways = vec![vec![module.to_owned()]];
     let mut seen = BTreeSet::new();
@@ -173,7 +173,7 @@ fn no_modules_use_each_other_in_a_circle() {
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
-/// The crates of ours that a crate depends on; those that only its tests use are left out.
+/// The workspace crates that a crate depends on, except in its tests.
 fn dependencies(folder: &str) -> BTreeSet<String> {
     let manifest = std::fs::read_to_string(top().join(folder).join("Cargo.toml")).unwrap();
     let section = manifest.split("\n[").find(|section| section.starts_with("dependencies]")).unwrap_or_default();
@@ -192,13 +192,13 @@ fn crates_use_only_those_that_the_book_lists_above_them() {
     assert!(faults.is_empty(), "{faults:#?}");
 }
 
-/// Packages with their features, as Cargo would build them; with those of tests, if asked for.
+/// Packages with their features, as Cargo would build them, on request with those of tests.
 fn packages(selection: &[&str], tests: bool) -> BTreeSet<String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let edges = if tests { "normal,build,dev" } else { "normal,build" };
     let words = ["tree", "--offline", "--prefix", "none", "--format", "{p} {f}", "--edges", edges];
     let mut command = std::process::Command::new(cargo);
-    // With this setting of a user's every build would have the same features.
+    // This user setting would give every build the same features.
     command.env_remove("CARGO_RESOLVER_FEATURE_UNIFICATION");
     let output = command.args(words).args(selection).current_dir(top()).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -206,7 +206,7 @@ fn packages(selection: &[&str], tests: bool) -> BTreeSet<String> {
     text.lines().map(|line| line.trim_end_matches(" (*)").trim_end().to_owned()).collect()
 }
 
-/// Otherwise what one command has compiled is compiled again by the next; crates/workspace-hack names the features.
+/// Otherwise successive commands recompile each other's packages. crates/workspace-hack names the features.
 #[test]
 fn crates_have_the_same_features_in_every_build() {
     let all = packages(&["--workspace"], true);
@@ -246,7 +246,7 @@ fn listed_folders(page: &str) -> Vec<String> {
     first_cells.flat_map(|cell| cell.split('`').filter_map(|word| word.strip_suffix('/'))).map(str::to_owned).collect()
 }
 
-/// Folders that use one which is listed below them.
+/// Folders that use a folder listed below them.
 fn uses_out_of_order(listed: &[String], uses: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
     let place = |name: &String| listed.iter().position(|it| it == name);
     let pairs = uses.iter().flat_map(|(user, used)| used.iter().map(move |used| (user, used)));
@@ -261,11 +261,11 @@ fn folders_use_only_those_that_the_book_lists_above_them() {
         let within = std::fs::read_dir(&source).unwrap().map(|entry| entry.unwrap().path());
         let names =
             within.filter(|path| path.is_dir()).map(|path| path.file_name().unwrap().to_str().unwrap().to_owned());
-        // Programs are crates of their own.
+        // Programs are separate crates.
         let folders: BTreeSet<String> = names.filter(|name| name != "bin").collect();
         assert_eq!(BTreeSet::from_iter(listed.clone()), folders, "{page} lists the folders that there are");
         let mut between = arrows(&source).uses.remove(&ModulePath::new()).unwrap();
-        // Files beside the folders are not in the table.
+        // The table omits files next to the folders.
         between.retain(|name, _| folders.contains(name));
         between.values_mut().for_each(|used| used.retain(|name| folders.contains(name)));
         let faults = uses_out_of_order(&listed, &between);
@@ -295,7 +295,7 @@ fn circles_are_found() {
     assert_eq!(circle(&uses(&[("a", "b"), ("b", "c"), ("c", "a")]), "a").unwrap(), ["a", "b", "c", "a"]);
 }
 
-/// The Rust files of a crate, with those of tests and of programs.
+/// The Rust files of a crate, including tests and programs.
 fn all_files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -308,8 +308,8 @@ fn all_files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// What is wrong with the first line of a module, which is to be one short sentence of its own that says what the
-/// module is.
+/// The fault of a module's first line, if it has one. The line must be one short sentence, in its own paragraph, that
+/// says what the module is.
 fn fault_of_first_line(source: &str) -> Option<&'static str> {
     let mut lines = source.lines();
     let Some(sentence) = lines.next().and_then(|line| line.strip_prefix("//! ")) else {
@@ -365,7 +365,7 @@ fn faults_of_first_lines_are_found() {
     }
 }
 
-/// How often a file has `Result<_, String>`: callers can tell such errors apart by their text alone.
+/// The number of uses of `Result<_, String>` in a file: callers can tell such errors apart only by their text.
 #[derive(Default)]
 struct BareErrors(usize);
 
@@ -396,7 +396,7 @@ fn errors_are_more_than_text() {
     assert!(found.is_empty(), "give these errors a type: {found:#?}");
 }
 
-/// Whether a name is one that a vendor has given.
+/// Whether a name is a vendor's.
 fn is_vendors(name: &str) -> bool {
     let after = |prefix: &str| name.trim_start_matches('_').strip_prefix(prefix);
     let is_capital = |rest: &str| rest.starts_with(|first: char| first.is_ascii_uppercase());
@@ -404,13 +404,13 @@ fn is_vendors(name: &str) -> bool {
         || ["CUDA_", "HIP_", "CU", "hiprtc", "rocprofiler_"].iter().any(|prefix| after(prefix).is_some())
 }
 
-/// Functions of the C ABI, and structures laid out as in C, that stand in a file under a vendor's name; a structure has
-/// one also where the first words of its description are the name. A vendor's function has a type of its own also where
-/// one function of ours spells out a type of the C ABI and names the vendor's.
+/// Functions with the C ABI and structures with C layout in a file under a vendor's name. A structure also counts if
+/// its description begins with the name. A vendor's function also counts if one of our functions spells out a C ABI
+/// type and names the vendor's function.
 #[derive(Default)]
 struct Vendors(Vec<String>);
 
-/// What stands in a function: whether a type of the C ABI does, and the vendors' functions that texts name.
+/// The parts of a function: whether it contains a C ABI type, and the vendors' functions that its texts name.
 #[derive(Default)]
 struct Spelled {
     has_type: bool,
@@ -530,7 +530,7 @@ fn the_builders_link_llvm_and_nothing_else_does() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let packages = metadata["packages"].as_array().unwrap();
-    // What a test links is linked into no program.
+    // Libraries that only tests link are not part of programs.
     let links = |package: &serde_json::Value, wanted: &[&str]| {
         let dependencies = package["dependencies"].as_array().unwrap();
         dependencies.iter().any(|it| it["kind"] != "dev" && wanted.contains(&it["name"].as_str().unwrap()))

@@ -1,11 +1,12 @@
 //! A few hundred random sequences of driver calls.
 //!
-//! `scripts/differential` runs any number.
+//! `scripts/differential` runs any number of sequences.
 
 use mneme_e2e::differential::{Batch, Processes, workers};
 use mneme_e2e::installation::TestDevice;
 
-/// Enough that each kind of step happens in many places, few enough for some seconds. Contexts of a GPU take longer.
+/// Enough for each kind of step to occur in many places, but few enough to finish within seconds. Contexts of a GPU
+/// take longer.
 fn sequences() -> u64 {
     if TestDevice::under_test() == TestDevice::Cuda { 40 } else { 50 }
 }
@@ -50,7 +51,7 @@ fn sequences_on_two_devices() {
     hold(&batch(2000, 2));
 }
 
-/// In PID namespaces, where processes at the same time, and one after another, have the same id.
+/// In PID namespaces, where simultaneous and successive processes have the same id.
 #[test]
 fn sequences_in_processes_with_the_same_id() {
     hold(&Batch { count: sequences() / 3, processes: Processes::SameIds, ..batch(3000, 1) });

@@ -1,4 +1,4 @@
-//! Tests of what the library leaves to the application: its descriptors, its signals, its limits.
+//! Tests that the library leaves the application's descriptors, signals and limits alone.
 
 use std::fs;
 use std::io::{PipeReader, PipeWriter, Write};
@@ -11,7 +11,7 @@ use mneme_e2e::command::run;
 use mneme_e2e::installation::{Cudart, TestDevice, library, program};
 use mneme_e2e::recording::unrecorded;
 
-/// The program with the library, which has something to say: that it cannot read its winners.
+/// The program with the library, which has a message to print: it cannot read its winners.
 fn with_a_message(arguments: &[&str]) -> Command {
     let recorder = library("libmneme_rec.so");
     let preload = match TestDevice::under_test() {
@@ -41,7 +41,7 @@ fn messages_go_to_no_file_that_took_the_place_of_standard_error() {
     assert_eq!(fs::read_to_string(&file).unwrap(), "data");
 }
 
-/// What it prints and returns where nobody reads its messages, and how long it took.
+/// Its output and status if its messages are not read, and its run time.
 fn unread(reader: Option<PipeReader>, writer: PipeWriter) -> (Option<i32>, Vec<u8>, Duration) {
     let start = Instant::now();
     let output = with_a_message(&[]).stderr(Stdio::from(writer)).output().unwrap();
@@ -57,7 +57,7 @@ fn a_pipe_that_nobody_reads_neither_ends_nor_stops_the_program() {
     assert_eq!((status, &*printed), (Some(0), &b"2\n"[..]), "without a reader");
 
     let (reader, mut writer) = std::io::pipe().unwrap();
-    // SAFETY: the descriptor is open; its pipe becomes one page.
+    // SAFETY: the descriptor is open. The call shrinks its pipe to one page.
     let size = unsafe { libc::fcntl(writer.as_raw_fd(), libc::F_SETPIPE_SZ, 4096) };
     writer.write_all(&vec![b'x'; usize::try_from(size).unwrap()]).unwrap();
     let (status, printed, time) = unread(Some(reader), writer);
@@ -68,7 +68,7 @@ fn a_pipe_that_nobody_reads_neither_ends_nor_stops_the_program() {
 #[test]
 fn functions_that_the_vendor_lacks_are_not_found() {
     let mut names = vec!["names", "printf", "hipInit"];
-    // The CPU device has no such function of CUDA's; that of a GPU's driver is not to be seen by all.
+    // The CPU device lacks CUDA's function. A GPU driver's function must not be visible to all libraries.
     names.extend(if TestDevice::under_test() == TestDevice::Cpu {
         &["cuInit", "cuGraphNodeSetEnabled"][..]
     } else {
@@ -86,7 +86,7 @@ fn a_program_that_confines_itself_is_reported_on_and_left_alive() {
     let executable = executable(app("confined"), Cudart::under_test());
     for how in ["none", "calls", "descriptors"] {
         let profile = run(program("mneme")).args(["profile", "--"]).arg(&executable).arg(how);
-        // Newer C libraries open a file when a process has its ninth heap, which a thread of the CPU device may bring.
+        // Newer C libraries open a file when a process creates its ninth heap. A thread of the CPU device may do so.
         let outcome =
             profile.env("MNEME_DEVICE", TestDevice::under_test().name()).env("MNEME_CPU_THREADS", "2").succeed();
         assert_eq!(outcome.stdout, "2\n", "{how}: {outcome}");

@@ -1,7 +1,7 @@
-//! Tests of programs whose device code has LLVM IR that is not of `mneme-cc`.
+//! Tests of programs whose device code contains LLVM IR that `mneme-cc` did not add.
 //!
-//! These are programs of clang's `-fembed-bitcode`, and those that use Proteus, by way of some of the same layout: its
-//! launch and register functions, IR in a device variable, and machine code that is loaded from memory.
+//! These are programs built with clang's `-fembed-bitcode`, and programs that use Proteus, modelled by a program with
+//! the same layout: its launch and register functions, IR in a device variable, and machine code loaded from memory.
 
 use std::path::Path;
 
@@ -14,9 +14,9 @@ use serde_json::json;
 
 use crate::applying::Tuned;
 
-/// Builds a program and its runtime library into a folder; gives the IR that is in it.
+/// Builds a program and its runtime library into a folder. Returns the program's IR.
 fn build(folder: &Path, source: &str, platform: Platform) -> Vec<u8> {
-    // For AMD's GPUs mneme-cc knows where the device libraries are.
+    // For AMD's GPUs, mneme-cc finds the device libraries.
     let (clang, launch): (fn() -> Run, &[&str]) = match platform {
         Platform::Cuda(_) => (plain_clang, &[]),
         Platform::Hip => (|| Platform::Hip.recordable_clang(), &["-DLAUNCH=hipLaunchKernel"]),
@@ -84,8 +84,8 @@ fn launches_of_proteus_are_recorded_with_its_ir() {
     }
 }
 
-/// A kernel of each annotation is the original one in a recording, and in its replay; under `mneme apply` the tuned one
-/// takes its place.
+/// A recording and its replay contain the original kernel of each annotation. Under `mneme apply`, the tuned kernel
+/// replaces it.
 #[track_caller]
 fn annotated_kernels_are_recorded_and_replaced(platform: Platform) {
     let folder = tempfile::tempdir().unwrap();
@@ -136,7 +136,7 @@ fn annotated_kernels_of_proteus_in_hip_are_recorded_and_replaced() {
     }
 }
 
-/// Where the launches of a program go that `launch.cpp` is: to the vendor's function, and nothing to Proteus.
+/// Checks that the launches of the program `launch.cpp` go to the vendor's function, and none to Proteus.
 #[track_caller]
 fn launches_go_on(runtime: &[&str], program: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
@@ -168,8 +168,8 @@ fn launches_of_proteus_go_to_a_static_runtime() {
     }
 }
 
-/// Machine code that Proteus's front ends make at run time: with the IR that clang puts there when it is asked to, with
-/// IR in a file, and without.
+/// Machine code that Proteus's front ends generate at run time: with clang's embedded IR, with IR in a file, and
+/// without IR.
 #[test]
 fn code_of_proteus_front_ends_is_recorded() {
     if !have_compiler("code_of_proteus_front_ends_is_recorded") {
@@ -184,7 +184,7 @@ fn code_of_proteus_front_ends_is_recorded() {
         .args([&source("frontend.cu"), Path::new("-o"), &executable])
         .args(link_flags(Cudart::Shared))
         .succeed();
-    // As the front ends do it: IR that no pass has seen, a pipeline of their own, PTX, NVIDIA's assembler.
+    // The steps of the front ends: unoptimised IR, their own pipeline, PTX, NVIDIA's assembler.
     let compile = |name: &str, extra: &[&str]| {
         let [ir, ptx, cubin] = ["ll", "ptx", "cubin"].map(|extension| at(name).with_extension(extension));
         plain_clang()

@@ -1,4 +1,4 @@
-//! Tests that a result says what it shows, and that what shows nothing is not called verified.
+//! Tests that a result states its evidence, and that results without evidence are not called verified.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -10,7 +10,7 @@ use mneme_e2e::installation::{Cudart, TestDevice, have_compiler, program};
 use mneme_e2e::recording::{Recording, TestInstance};
 use mneme_system::exit;
 
-/// The second launch of each kernel, which finds in memory what it writes.
+/// The second launch of each kernel, which finds its own results in memory.
 fn repeated() -> Recording {
     second_launches("steady")
 }
@@ -63,7 +63,7 @@ fn a_launch_that_changes_nothing_is_verified_by_what_it_only_writes() {
     let source = folder.path().join("empty.cu");
     fs::write(&source, "__global__ void refill(float *out, const float *in, size_t n) {}").unwrap();
     refill.refute("default<O3>", &["--source", source.to_str().unwrap()]);
-    // A rule that nothing can fail shows nothing.
+    // A rule that cannot fail proves nothing.
     let outcome = refill.replay("default<O3>").args(["--tolerance", "argument:0=ignore"]).exit_with(exit::UNPROVEN);
     assert_eq!(outcome.json()["Result"]["evidence"]["ignored"], 20000, "{outcome}");
     let outcome = refill.replay("default<O3>").args(["--tolerance", "argument:0=f32:1e38"]).exit_with(exit::UNPROVEN);
@@ -76,7 +76,7 @@ fn padding_and_pointers_stay_as_recorded() {
     let scatter = instance(&recording, "scatter");
     let json = scatter.verify("default<O3>", &[]);
     let evidence = &json["Result"]["evidence"];
-    // Six of the eight bytes of each cell.
+    // Six of the eight bytes in each cell.
     assert_eq!((&evidence["changed"], &evidence["poisoned"]), (&0.into(), &30000.into()), "{json:#}");
     scatter.refute("default<O3>", &["--grid-dim-x", "10"]);
 }
@@ -113,7 +113,7 @@ fn a_launch_that_changes_nothing_gives_way_to_a_later_one() {
     let names =
         fs::read_dir(recording.folder()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     assert_eq!(names.filter(|name| name.ends_with(".mneme")).count(), 8, "two files for each of four kernels");
-    // The second launch stands in for the first.
+    // The second launch replaces the first.
     let (_, record) = repeated().kernel("late");
     assert_eq!(record.instances.values().map(|instance| instance.occurrences).collect::<Vec<_>>(), [2]);
 }
@@ -129,7 +129,7 @@ fn what_is_only_written_is_looked_for_once() {
     let first = fs::metadata(&path).unwrap().modified().unwrap();
     refill.verify("default<O3>", &[]);
     assert_eq!(fs::metadata(&path).unwrap().modified().unwrap(), first, "it is read");
-    // One that is damaged is made again.
+    // A damaged file is rewritten.
     fs::write(&path, "nothing").unwrap();
     let json = refill.verify("default<O3>", &[]);
     assert_eq!(json["Result"]["evidence"]["poisoned"], 20000, "{json:#}");
@@ -141,7 +141,7 @@ fn a_recording_that_cannot_be_written_to_has_its_map_in_the_cache() {
     let recording = repeated();
     let refill = instance(&recording, "refill");
     let cache = tempfile::tempdir().unwrap();
-    // Root may write everywhere.
+    // Root can write everywhere.
     let beside = recording.folder().to_path_buf();
     fs::set_permissions(&beside, fs::Permissions::from_mode(0o555)).unwrap();
     let can_write = fs::write(beside.join("probe"), "").is_ok();
@@ -183,12 +183,12 @@ fn code_that_only_rounds_otherwise_agrees() {
     let fresh = &rounded["evidence"]["fresh_inputs"];
     assert_eq!((&rounded["status"], &fresh["agreed"]), (&"verified".into(), &3.into()), "{rounded:#}");
     assert!(fresh["rounded"].as_u64() > Some(0), "{rounded:#}");
-    // It is right if there is nothing behind the point.
+    // The result is right for numbers without a fractional part.
     let wrong = with("float(int(in[i]) * (int(in[i]) + 1))");
     assert_eq!(wrong["status"], "failed_verification", "{wrong:#}");
 }
 
-/// A source in the kernel's place, replayed; its result.
+/// Replays with a source instead of the kernel, and returns the result.
 fn with_source(instance: &TestInstance, folder: &Path, body: &str) -> serde_json::Value {
     let source = folder.join("given.cu");
     fs::write(&source, body).unwrap();
@@ -210,7 +210,7 @@ fn code_that_is_right_on_the_recorded_input_alone_does_not_verify() {
     let result = with_source(&refill, folder.path(), honest);
     let fresh = &result["evidence"]["fresh_inputs"];
     assert_eq!((&result["status"], &fresh["agreed"]), (&"verified".into(), &3.into()), "{result:#}");
-    // It keeps results by their places from one run to the next.
+    // It keeps results by their position from one run to the next.
     let memo = "__device__ float kept[5000];
         __device__ int has[5000];
         __global__ void refill(float *out, const float *in, size_t n) {
@@ -219,12 +219,12 @@ fn code_that_is_right_on_the_recorded_input_alone_does_not_verify() {
             if (!has[i]) { kept[i] = in[i] * 0.5f + 1.0f; has[i] = 1; }
             out[i] = kept[i];
         }";
-    // It knows the recorded result.
+    // It contains the recorded result.
     let table = "__global__ void refill(float *out, const float *in, size_t n) {
             size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
             if (i < n) out[i] = (-1.0f - float(i % 512)) * 0.5f + 1.0f;
         }";
-    // It looks at one element of a hundred.
+    // It checks one element in a hundred.
     let sample = "__global__ void refill(float *out, const float *in, size_t n) {
             size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
             if (i >= n) return;
@@ -235,7 +235,7 @@ fn code_that_is_right_on_the_recorded_input_alone_does_not_verify() {
         let result = with_source(&refill, folder.path(), cheat);
         assert_eq!(result["status"], "failed_verification", "{cheat}: {result:#}");
     }
-    // A seed that was given makes the same inputs.
+    // The same seed makes the same inputs.
     let replay = || {
         let replay = refill.replay("default<O3>").args(["--fresh", "2", "--fresh-seed", "7"]);
         replay.succeed().json()["Result"]["evidence"]["fresh_inputs"].clone()

@@ -1,4 +1,4 @@
-//! Tests of launches that are exported as programs of their own.
+//! Tests of launches exported as standalone programs.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ fn export(folder: &Path, instance: &TestInstance) -> Run {
     export.args(["-rid", &instance.id])
 }
 
-/// The machine code of an application: with its IR in it where the CPU device is to run it.
+/// The machine code of an application. It contains IR if the CPU device has to run it.
 fn code(name: &str, folder: &Path) -> PathBuf {
     compiled(&sources().join(app(name).sources[0]), &[], &folder.join(format!("{name}.cubin")))
 }
@@ -26,7 +26,7 @@ fn compiled(source: &Path, flags: &[&str], cubin: &Path) -> PathBuf {
     cubin.into()
 }
 
-/// Builds the program with a C compiler, and gives how to run it.
+/// Builds the program with a C compiler. Returns a command that runs it.
 fn built(folder: &Path) -> Run {
     run("make").arg("--directory").arg(folder).arg("CFLAGS=-O2 -Wall -Wextra -Werror").succeed();
     on_device(run(folder.join("kernel")).folder(folder))
@@ -46,8 +46,8 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// Kernels with variables that they read, write, are led to by memory, and point memory to. With FOLDED the code
-/// lacks the one that is read, with BLIND the one that is written; with STRAY it writes behind the memory.
+/// Kernels with variables that they read, write, reach through memory, or store pointers to. With FOLDED, the code
+/// lacks the variable that is read; with BLIND, the one that is written. With STRAY, it writes past the end of memory.
 const VARIABLES: &str = r#"
 #include <cstdio>
 #include <cuda_runtime.h>
@@ -92,7 +92,7 @@ int main() {
 #endif
 "#;
 
-/// The source, and a recording of it.
+/// The source and a recording of it.
 fn variables() -> (TempDir, PathBuf, Recording) {
     let folder = tempfile::tempdir().unwrap();
     let (source, executable) = (folder.path().join("variables.cu"), folder.path().join("variables"));
@@ -123,7 +123,7 @@ fn launches_run_and_verify_as_programs_of_their_own() {
             for id in kernel.instances.keys() {
                 let (folder, instance) = (scratch.path().join(exported.to_string()), TestInstance::new(&database, id));
                 if on_cpu {
-                    // What the application runs there is no code for NVIDIA's driver.
+                    // NVIDIA's driver cannot load the code that the application runs there.
                     let refused = export(&folder, &instance).exit_with(exit::BAD_USAGE);
                     refused.complains("--code");
                 }
@@ -135,7 +135,7 @@ fn launches_run_and_verify_as_programs_of_their_own() {
                 assert!(folder.join("kernel-0.bc").is_file(), "{name}: its IR");
                 let ran = built(&folder).arg("3").succeed();
                 assert!(ran.stdout.contains(": verified, "), "{name}: {ran}");
-                // The last bytes are of what the launch has changed.
+                // The last bytes belong to memory that the launch changed.
                 let memory = folder.join("memory.bin");
                 let mut bytes = std::fs::read(&memory).unwrap();
                 *bytes.last_mut().unwrap() ^= 1;
@@ -158,7 +158,7 @@ fn what_cannot_be_exported_is_refused_by_name() {
     }
     let recording = Recording::of(app("variables"), &[]);
     let folder = tempfile::tempdir().unwrap();
-    // The folder came first in earlier releases.
+    // In earlier releases the folder came first.
     let several = run(program("mneme")).arg("export").arg("--standalone").arg(folder.path().join("a"));
     several.arg(recording.folder()).exit_with(exit::BAD_USAGE).complains("2 kernels of");
     let (database, kernel) = recording.kernel("count");
@@ -171,7 +171,7 @@ fn what_cannot_be_exported_is_refused_by_name() {
     let refused = export(folder.path(), &instance).arg("--code").arg(&code).exit_with(exit::BAD_USAGE);
     refused.complains("is not empty; name a new folder");
     assert_eq!(std::fs::read_to_string(text).unwrap(), "mine");
-    // Code without the kernel is told by the program.
+    // The program reports code without the kernel.
     let other = folder.path().join("other");
     export(&other, &instance).arg("--code").arg(self::code("saxpy", folder.path())).succeed();
     built(&other).exit_with(2).complains("cuModuleGetFunction");
@@ -218,7 +218,7 @@ fn inputs_are_verified_and_errors_leave_nothing() {
     refused.complains("none.ptx cannot be read");
     assert!(names(scratch.path()).is_empty());
 
-    // What is printed is a command as it stands, and the folder may be there if it is empty.
+    // The output is a complete command. The folder may exist if it is empty.
     std::fs::create_dir(&folder).unwrap();
     let exported = self::export(&folder, &whole).arg("--code").arg(&code).succeed();
     let (_, command) = exported.stdout.trim_end().split_once("; ").unwrap();
@@ -251,7 +251,7 @@ fn pointers_to_variables_in_memory_are_refused_by_name() {
         refused.complains(&format!("{moment} contains a pointer to the variable"));
         assert!(!to.exists());
     }
-    // An address beside a variable may be a number, as this one is.
+    // An address next to a variable may be a number, as here.
     let to = folder.path().join("noted");
     let exported = export(&to, &instance(&recording, "noted")).arg("--code").arg(&code).succeed();
     exported.complains("may contain a pointer near the variable scale");

@@ -1,6 +1,6 @@
-//! Tests of what happens to applications and recordings when things go wrong.
+//! Tests of applications and recordings under failures.
 //!
-//! The application is never the worse for being recorded, and what was finished before can be replayed.
+//! Recording never harms the application, and finished instances can be replayed.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -15,10 +15,10 @@ use mneme_e2e::recording::{Recording, TestInstance, copy_of, load_kernels, recor
 use mneme_recording::integrity::check;
 use mneme_system::exit;
 
-/// Records so many instances of a kernel that tests of many launches are not cut short.
+/// Allows enough instances of a kernel for tests with many launches.
 const ALL: (&str, &str) = ("MNEME_MAX_RECORDINGS", "100000");
 
-/// Instances in a folder in which nothing may be wrong.
+/// Instances in a folder without damage.
 #[track_caller]
 fn whole_instances(folder: &Path) -> usize {
     let report = check(folder).unwrap_or_else(|error| panic!("{error}"));
@@ -28,7 +28,7 @@ fn whole_instances(folder: &Path) -> usize {
     listed
 }
 
-/// Replays an instance of each kernel, the one in the middle.
+/// Replays the middle instance of each kernel.
 #[track_caller]
 fn replay_some(folder: &Path) {
     for (database, kernel) in load_kernels(folder) {
@@ -37,7 +37,7 @@ fn replay_some(folder: &Path) {
     }
 }
 
-/// The application with the recorder preloaded and no `mneme record` around it.
+/// The application with the recorder preloaded, but without `mneme record`.
 fn preloaded(folder: &Path, arguments: &[&str]) -> Run {
     run(executable(app("steps"), Cudart::under_test()))
         .args(arguments)
@@ -47,7 +47,7 @@ fn preloaded(folder: &Path, arguments: &[&str]) -> Run {
         .env(ALL.0, ALL.1)
 }
 
-/// What the application did as it does without the recorder.
+/// Checks that the application behaves as without the recorder.
 #[track_caller]
 fn unharmed(recorded: &ProgramOutput, arguments: &[&str]) {
     let plain = unrecorded(app("steps")).args(arguments).outcome();
@@ -56,7 +56,7 @@ fn unharmed(recorded: &ProgramOutput, arguments: &[&str]) {
 
 #[test]
 fn a_killed_recording_has_whole_instances_only() {
-    // Enough that recording takes long beside the steps that watch it.
+    // Enough for recording to take much longer than the steps that watch it.
     let rounds = if TestDevice::under_test() == TestDevice::Cuda { 150 } else { 40 };
     let spawn = |folder: &Path| {
         let mut command = Command::new(executable(app("steps"), Cudart::under_test()));
@@ -73,14 +73,14 @@ fn a_killed_recording_has_whole_instances_only() {
     };
     let duration = undisturbed().min(undisturbed());
 
-    // Moments that differ from run to run; a failure names them.
+    // The times differ from run to run. A failure message contains them.
     let mut random = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap().subsec_nanos();
     let (mut killed, mut partial, mut moments) = (0, 0, Vec::new());
     let mut folder = tempfile::tempdir().unwrap();
     for attempt in 0..50 {
         random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        // Every fifth attempt starts afresh and ends amid the recording, which may be a small part of the run; the
-        // others add to what was left behind and end at any moment.
+        // Every fifth attempt starts afresh and ends during the recording, which may be a small part of the run. The
+        // others continue in the same folder and end at any time.
         let afresh = attempt % 5 == 0;
         if afresh {
             folder = tempfile::tempdir().unwrap();
@@ -130,7 +130,7 @@ fn a_recording_that_was_killed_can_be_completed() {
     run(program("mneme")).args(["check".as_ref(), folder.path().as_os_str()]).succeed();
 }
 
-/// Instances recorded so far in a folder that may not be there yet.
+/// Instances in a folder that may not exist yet.
 fn load_kernels_if_any(folder: &Path) -> usize {
     if !folder.is_dir() {
         return 0;
@@ -144,7 +144,7 @@ fn a_full_disk_ends_the_recording_and_not_the_application() {
     let disk = folder.path().join("disk");
     let kept = folder.path().join("kept");
     fs::create_dir(&disk).unwrap();
-    // A file system of our own, in a name space of our own.
+    // A separate file system in a separate namespace.
     let script = r#"mount -t tmpfs -o size=1m tmpfs "$DISK" || exit 77
         (LD_PRELOAD="$RECORDER" MNEME_DATA_DIR="$DISK" "$@"); status=$?; cp -r "$DISK" "$KEPT"; exit $status"#;
     let arguments = ["60"];
@@ -174,7 +174,7 @@ fn a_full_disk_ends_the_recording_and_not_the_application() {
 
 #[test]
 fn a_limit_on_file_sizes_is_like_a_full_disk() {
-    // The signal that comes with this limit kills who does not expect it.
+    // Exceeding this limit raises a signal, which kills a process without a handler.
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["40", "file-limit"];
     let recorded = preloaded(folder.path(), &arguments).outcome();
@@ -186,7 +186,7 @@ fn a_limit_on_file_sizes_is_like_a_full_disk() {
 
 #[test]
 fn a_folder_that_cannot_be_written_leaves_the_application_alone() {
-    // Nobody makes files there, root neither.
+    // Even root cannot create files there.
     for folder in ["/proc/sys", "/proc/sys/no/such/folder"] {
         let recorded = preloaded(Path::new(folder), &["3"]).outcome();
         unharmed(&recorded, &["3"]);
@@ -209,7 +209,7 @@ fn little_address_space_is_enough() {
             .env("PRELOAD", preload)
             .env("MNEME_DATA_DIR", folder.path())
             .env("MNEME_DEVICE", "cpu")
-            // Each takes address space.
+            // Each thread uses address space.
             .env("MNEME_CPU_THREADS", "2")
             .outcome()
     };
@@ -227,7 +227,7 @@ fn a_limit_on_the_size_of_files_ends_no_application() {
         mneme_fixtures::skip("a_limit_on_the_size_of_files_ends_no_application, as memory is no file there");
         return;
     }
-    // Blocks of 512 bytes: less than a slab of the arena, and less than that.
+    // Blocks of 512 bytes: less than a slab of the arena, and a smaller amount.
     for blocks in ["16384", "2048"] {
         let folder = tempfile::tempdir().unwrap();
         let limited = |preload: PathBuf| {
@@ -313,7 +313,7 @@ fn processes_that_record_the_same_instances_at_once_leave_whole_ones() {
             assert_eq!(outcome.status, 0, "{outcome}");
         }
         assert_eq!(whole_instances(folder.path()), rounds);
-        // Halves of two processes would be whole, and wrong.
+        // A mix of two processes' halves would look complete, but be wrong.
         let (database, kernel) = load_kernels(folder.path()).remove(0);
         for id in kernel.instances.keys() {
             TestInstance::new(&database, id).verify("default<O2>", &[]);
@@ -349,7 +349,7 @@ fn a_flipped_bit_in_any_file_is_found_and_named() {
             fs::write(&path, &flipped).unwrap();
             mneme_check().exit_with(exit::BAD_RECORDING).complains(path.to_str().unwrap());
         }
-        // What a replay needs, it checks as well.
+        // A replay checks all files that it needs.
         if !path.to_str().unwrap().contains("/packs/") {
             for (database, kernel) in recording.kernels() {
                 let database = copy.path().join(database.file_name().unwrap());
@@ -371,7 +371,7 @@ fn a_flipped_bit_in_any_file_is_found_and_named() {
     mneme_check().succeed();
 }
 
-/// Files that hold something, in all folders; the lock does not.
+/// Non-empty files in all folders. The lock is empty.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {

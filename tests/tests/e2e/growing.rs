@@ -1,4 +1,4 @@
-//! Tests of programs that go on for days: what they give back costs them nothing any more.
+//! Tests that long-running programs do not pay for objects that they have released.
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ fn growing(folder: &Path) -> PathBuf {
     executable
 }
 
-/// With the recorder's library alone.
+/// Runs with only the recorder's library.
 fn preloaded(program: &Path, folder: &Path) -> Run {
     run(program)
         .env("LD_PRELOAD", library("libmneme_rec.so"))
@@ -50,13 +50,13 @@ fn memory_that_was_given_back_is_not_kept() {
     }
 }
 
-/// Databases of many instances are written for several of them at a time.
+/// The recorder writes databases with many instances for several instances at a time.
 #[test]
 fn hundreds_of_instances_are_all_in_the_recording() {
     let folder = tempfile::tempdir().unwrap();
     let program = executable(app("steps"), Cudart::under_test());
     for _ in 0..2 {
-        // The second time all are known.
+        // The second time, all instances are known.
         preloaded(&program, folder.path()).arg("300").env("MNEME_MAX_RECORDINGS", "1000").succeed();
         let report = check(folder.path()).unwrap();
         assert!(report.problems.is_empty(), "{:?}", report.problems);

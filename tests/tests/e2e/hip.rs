@@ -1,7 +1,6 @@
 //! Tests of HIP programs on the CPU device.
 //!
-//! They are compiled for an AMD GPU, as they are by anybody; that one runs none of them, and the CPU device does, with
-//! its waves.
+//! They are compiled for an AMD GPU in the usual way. The CPU device runs them instead, with the GPU's waves.
 
 use std::path::Path;
 
@@ -122,7 +121,7 @@ fn a_recording_says_what_the_kernel_is_and_how_it_was_compiled() {
     assert_eq!((compiled.level.as_str(), compiled.contract.as_str()), ("3", "fast-honor-pragmas"));
     let bitcode = std::fs::read(recording.folder().join(&record.modules[0])).unwrap();
     assert_eq!(mneme_image::bitcode::triple(&bitcode).as_deref(), Some("amdgcn-amd-amdhsa"));
-    // What the application was compiled with is what a replay starts from.
+    // A replay starts from the options that the application was compiled with.
     let json = TestInstance::new(&database, id).verify("default<O3>", &[]);
     assert_eq!(json["Replay-config"]["passes"], "default<O3>");
 }
@@ -177,7 +176,7 @@ fn the_best_is_exported_for_proteus() {
     let results = tempfile::tempdir().unwrap();
     let folder = results.path().join("sweep");
     let (database, kernel) = recording.kernel("saxpy");
-    // What no pass has worked on is slower than what some have, as the least of its times shows on a busy machine, too.
+    // Unoptimised code is slower than optimised code. The shortest of its times shows this even on a busy machine.
     run(program("mneme-tune"))
         .args(["-rdb".as_ref(), database.as_os_str(), "--results-dir".as_ref(), folder.as_os_str()])
         .args(["--device", "cpu", "--space-preset", "compiler", "--passes", "default<O0>", "default<O3>"])
@@ -196,7 +195,7 @@ fn the_best_is_exported_for_proteus() {
     assert_eq!((&best["passes"], &best["max_threads"]), (&"default<O3>".into(), &threads.into()));
 }
 
-/// What a block of the code's processor has not is said before anything is built, and where code is built, too.
+/// A block that exceeds the limits of the code's processor is reported before any build, and also by builds.
 #[test]
 fn more_shared_memory_than_a_block_has_is_refused() {
     if !can_run("more_shared_memory_than_a_block_has_is_refused") {
@@ -217,7 +216,7 @@ fn more_shared_memory_than_a_block_has_is_refused() {
     let read = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap();
     let summary: Value = serde_json::from_str(&read("summary.json")).unwrap();
     assert_eq!((&summary["num_rejected"], &summary["num_trials_completed"]), (&1.into(), &2.into()), "{summary}");
-    // With the kernel's own four bytes it is too much, which shows when it has been built.
+    // The kernel's own four bytes exceed the limit, which only the build shows.
     let refused = "a block needs 65540 bytes of shared memory (4 of them static) and the device has 65536";
     assert!(read("trials.jsonl").contains(refused), "{}", read("trials.jsonl"));
     let replay = instance.replay("default<O3>").args(["--shared-mem", "65536"]);
@@ -229,7 +228,7 @@ fn a_planted_fault_is_bisected() {
     if !can_run("a_planted_fault_is_bisected") {
         return;
     }
-    /// A pass of the compiler, in docs/reference/exit-status.md.
+    /// A compiler pass, as in docs/reference/exit-status.md.
     const IR_PASS: i32 = 1;
     let recording = record("saxpy");
     let output = tempfile::tempdir().unwrap();
@@ -256,7 +255,7 @@ fn variables_that_hip_does_not_find_are_named() {
     }
 }
 
-/// Function pointers are refused by name, and the program is right all the same.
+/// The recorder refuses function pointers by name, and the program still works.
 #[test]
 fn what_cannot_be_recorded_is_named() {
     if !can_run("what_cannot_be_recorded_is_named") {
@@ -273,9 +272,9 @@ fn what_cannot_be_recorded_is_named() {
     assert!(recording.kernels().is_empty());
 }
 
-/// HIP lets the host use memory of the device in place where it can be addressed, as that of the CPU device can. Chunks
-/// are hashed before they are copied: what changes in between is not taken for what was hashed. Memory that is
-/// fine-grained is for that use, so that it is looked at as managed memory is.
+/// HIP lets the host access device memory in place if it is addressable, as on the CPU device. The recorder hashes
+/// chunks before copying them, and must not use the hash of a chunk that changes in between. Fine-grained memory is
+/// meant for such access, so the recorder treats it like managed memory.
 #[test]
 fn device_memory_that_the_host_writes_to_is_not_recorded_wrong() {
     if !can_run("device_memory_that_the_host_writes_to_is_not_recorded_wrong") {
@@ -299,7 +298,7 @@ fn device_memory_that_the_host_writes_to_is_not_recorded_wrong() {
     }
 }
 
-/// Captured and updated, and made node by node and given other arguments.
+/// Graphs that are captured and updated, and graphs built from nodes with changed arguments.
 #[test]
 fn graphs_are_expanded_on_request() {
     if !can_run("graphs_are_expanded_on_request") {
@@ -322,7 +321,7 @@ fn graphs_are_expanded_on_request() {
     replay_everything(&GRAPHS, &expanded);
 }
 
-/// Objects of a thread and of the program, and exit handlers, use the GPU when much of the process is gone.
+/// Thread-local and static objects, and exit handlers, use the GPU when much of the process is gone.
 #[test]
 fn hip_is_used_by_destructors_and_exit_handlers() {
     if !can_run("hip_is_used_by_destructors_and_exit_handlers") {
@@ -339,7 +338,7 @@ fn hip_is_used_by_destructors_and_exit_handlers() {
     assert_eq!(recorded.kernel("add").1.instances.len(), 4);
 }
 
-/// Functions beside launches answer what programs of HIP want, with and without the recorder in front.
+/// Functions other than launches return the values that HIP programs expect, with and without the recorder.
 #[test]
 fn the_functions_of_hip_are_the_cpu_device_s() {
     if !can_run("the_functions_of_hip_are_the_cpu_device_s") {
@@ -367,8 +366,8 @@ fn the_functions_of_hip_are_the_cpu_device_s() {
     }
 }
 
-/// What calls come to, and what they leave as the last error, whatever their order and whether a kernel has faulted. A
-/// program for HIP 7 is the same one, which names that library.
+/// Results and last errors of calls in any order, before and after a fault of a kernel. A program for HIP 7 is the same
+/// program, linked against that library.
 #[test]
 fn statuses_are_those_of_the_plain_run() {
     const LIBRARY: &str = "libamdhip64.so.";
@@ -413,7 +412,7 @@ fn statuses_are_those_of_the_plain_run() {
     }
 }
 
-/// Also where ROCm is installed, which finds no GPU here.
+/// Also with an installed ROCm, which finds no GPU here.
 #[test]
 fn hip_that_is_loaded_by_name_is_the_cpu_device() {
     if TestDevice::under_test() != TestDevice::Cpu || !have_compiler("hip_that_is_loaded_by_name_is_the_cpu_device") {
@@ -447,7 +446,7 @@ fn hip_that_is_loaded_by_name_is_the_cpu_device() {
     for (name, release) in [("", 6), (".5", 5), (".6", 6), (".7", 7)] {
         loads(&[&format!("libamdhip64.so{name}")], &format!("0 1, 0 1, {release}\n"));
     }
-    // AMD's own, by its path.
+    // AMD's library by its path.
     let installed = Path::new("/usr/lib/x86_64-linux-gnu/libamdhip64.so.5");
     if installed.is_file() {
         loads(&[installed.to_str().unwrap()], "0 1, 0 1, 5\n");

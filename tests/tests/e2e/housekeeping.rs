@@ -1,6 +1,6 @@
 //! Tests of `mneme ls`, `show`, `clean`, `copy` and `move`.
 //!
-//! What they say is true, and what they leave behind replays.
+//! Their output is correct, and the remaining recordings replay.
 
 use std::fs;
 use std::path::Path;
@@ -23,7 +23,7 @@ fn several() -> Recording {
     recording
 }
 
-/// Every instance in a folder verifies; gives how many there are.
+/// Verifies every instance in a folder, and returns their number.
 #[track_caller]
 fn verify_all(folder: &Path) -> usize {
     let mut count = 0;
@@ -115,7 +115,7 @@ fn what_was_moved_is_there_and_nowhere_else() {
     assert_eq!((verify_all(target.path()), load_kernels(recording.folder()).len()), (6, 0));
 }
 
-/// Files that are not hidden, in all folders.
+/// Visible files in all folders.
 fn files(folder: &Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {

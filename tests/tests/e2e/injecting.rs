@@ -1,11 +1,11 @@
-//! Tests of system calls that fail, or are the last one.
+//! Tests of failing and of final system calls.
 //!
-//! This is tried at every call of a recorder on a recording's files, of a tuning session on its results, and of a
-//! replay on the recording that it reads. What the application does stays as it is, what is finished stays whole, a
-//! second attempt completes it, and nobody takes half of something for the whole.
+//! The tests inject a fault at each call of a recorder on a recording's files, of a tuning session on its results, and
+//! of a replay on its recording. The application's behaviour must stay the same, finished data must stay complete, a
+//! second attempt must complete the rest, and no partial data may pass for complete.
 //!
-//! Here a spread of the calls is tried. `MNEME_TEST_FAULTS=all` tries every one, which takes long; a number begins
-//! there.
+//! By default, a sample of the calls is tried. Set `MNEME_TEST_FAULTS=all` to try every call, which takes long, or set
+//! it to a number to begin there.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,11 +22,10 @@ use serde_json::{Value, json};
 
 use crate::applying::Tuned;
 
-/// Instances that the application has.
+/// The number of instances of the application.
 const INSTANCES: usize = 2;
 
-/// The calls to try of so many: all of them, from a number on, or a spread of `few`, another one for each kind of
-/// fault.
+/// The calls to try: all, all from a number on, or a sample of `few`, which depends on the kind of fault.
 fn chosen(calls: usize, few: usize, kind: usize) -> Vec<usize> {
     println!("{calls} calls");
     match std::env::var("MNEME_TEST_FAULTS").as_deref() {
@@ -40,7 +39,7 @@ fn chosen(calls: usize, few: usize, kind: usize) -> Vec<usize> {
     }
 }
 
-/// Whether the tests mean something here.
+/// Whether the tests can run here.
 fn is_possible(test: &str) -> bool {
     let is_cpu = TestDevice::under_test() == TestDevice::Cpu;
     if !is_cpu {
@@ -57,7 +56,7 @@ fn recording_into(folder: &Path) -> Command {
     command
 }
 
-/// Instances of a folder in which nothing is damaged.
+/// The number of instances in a folder without damage.
 #[track_caller]
 fn whole_instances(folder: &Path, what: &str) -> usize {
     let report = check(folder).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -74,7 +73,7 @@ fn replay_all(folder: &Path) {
     }
 }
 
-/// Files that nobody will give their own names.
+/// Temporary files that will never be renamed.
 fn temporary_files(folder: &Path) -> Vec<String> {
     let names = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.filter(|name| name.ends_with(".tmp")).collect()
@@ -135,7 +134,7 @@ fn a_recording_survives_a_fault_at_any_call() {
             if whole > 0 && number % 8 == 0 {
                 replay_all(folder.path());
             }
-            // Again: everything is there then.
+            // The second attempt completes the recording.
             let again = recording_into(folder.path()).output().unwrap();
             assert_eq!(
                 (again.status.code(), String::from_utf8_lossy(&again.stdout).as_ref()),
@@ -152,12 +151,12 @@ fn a_recording_survives_a_fault_at_any_call() {
     }
 }
 
-/// Candidates of the session that is tried here, and those that its first part has when it is resumed.
+/// Candidates of the session under test, and those of its first part when the test resumes it.
 const CANDIDATES: usize = 4;
 const BEFORE: usize = 2;
 
-/// A session of so many candidates over `instance` in `folder`/results. Results come from `known`, a session that is
-/// over, or from the replayer and a cache beside the results.
+/// A session with `candidates` candidates over `instance` in `folder`/results. Results come from `known` (a finished
+/// session), or from the replayer and a cache next to the results.
 fn session(instance: &TestInstance, folder: &Path, candidates: usize, known: Option<&Path>) -> Command {
     let mut command = Command::new(program("mneme-tune"));
     command.args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()]);
@@ -196,7 +195,7 @@ fn json(path: &Path, what: &str) -> Value {
     serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{}: {error}: {what}", path.display()))
 }
 
-/// A session's end: every candidate once, and `best` (a configuration's hash) the best, where that is known.
+/// Checks a finished session: it has every candidate once, and the best is `best` (a configuration's hash), if known.
 #[track_caller]
 fn is_complete(folder: &Path, best: Option<&str>, what: &str) -> String {
     let results = folder.join("results");
@@ -222,8 +221,8 @@ fn is_complete(folder: &Path, best: Option<&str>, what: &str) -> String {
     found.to_owned()
 }
 
-/// A program ends as its documentation says: with everything done, or one of `statuses` and a sentence that names a
-/// file of the folder.
+/// Checks that a program ends as documented: with success, or with one of `statuses` and a message that names a file of
+/// the folder.
 #[track_caller]
 fn ends_in_order(fault: InjectedFault, traced: &Traced, statuses: &[i32], speaker: &str, folder: &Path, what: &str) {
     match (fault, traced.status) {
@@ -242,7 +241,7 @@ fn ends_in_order(fault: InjectedFault, traced: &Traced, statuses: &[i32], speake
     assert!(!traced.stderr.contains("panicked"), "{what}");
 }
 
-/// Statuses of a session that cannot write its files, and of one that cannot read them.
+/// Statuses of a session that cannot write, or read, its files.
 const UNWRITTEN_OR_UNREAD: [i32; 2] = [exit::INTERNAL, exit::NO_INPUT];
 
 #[test]
@@ -252,8 +251,7 @@ fn a_session_survives_a_fault_at_any_call() {
     }
     let recording = Recording::of(app("inplace"), &["4096"]);
     let instance = recording.single();
-    // What is measured once answers for every session after, so that each of them has to come to the same best: the
-    // first candidate.
+    // One measurement serves all later sessions, so each of them must find the same best candidate: the first.
     let whole = tempfile::tempdir().unwrap();
     let output = session(&instance, whole.path(), CANDIDATES, None).output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -271,7 +269,7 @@ fn a_session_survives_a_fault_at_any_call() {
         command.args(resume.then_some("--resume"));
         command
     };
-    // The first part of a session, whose fastest was refuted.
+    // The first part of a session whose fastest candidate was refuted.
     let part = tempfile::tempdir().unwrap();
     let output = run(part.path(), BEFORE, false).output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -311,7 +309,7 @@ fn a_session_survives_a_fault_at_any_call() {
     }
 }
 
-/// The replayer itself is below the session here, and its log is one of the session's files.
+/// This session runs the real replayer, whose log is one of the session's files.
 #[test]
 fn a_session_with_its_replayer_survives_a_fault_at_any_call() {
     if !is_possible("a_session_with_its_replayer_survives_a_fault_at_any_call") {
@@ -328,7 +326,7 @@ fn a_session_with_its_replayer_survives_a_fault_at_any_call() {
             let traced =
                 trace(session(&instance, folder.path(), CANDIDATES, None), folder.path(), Some((number, fault)));
             let what = describe(number, fault, &traced);
-            // A signal may be for the replayer, of whose end the session then tells.
+            // The replayer may get the signal. The session then reports its end.
             let told = matches!(fault, InjectedFault::Signal(_))
                 && traced.status == Some(5)
                 && traced.stderr.contains("the replay server ended");
@@ -343,7 +341,7 @@ fn a_session_with_its_replayer_survives_a_fault_at_any_call() {
     }
 }
 
-/// Statuses of a replay whose recording cannot be read.
+/// Statuses of a replay that cannot read its recording.
 const UNREAD: [i32; 2] = [exit::BAD_RECORDING, exit::INTERNAL];
 
 #[test]
@@ -369,7 +367,7 @@ fn a_replay_survives_a_fault_at_any_call() {
             let verified =
                 serde_json::from_str::<Value>(&traced.stdout).is_ok_and(|json| json["Result"]["verified"] == true);
             assert_eq!(verified, traced.status == Some(0), "{what}\n{}", traced.stdout);
-            // A signal may be for a child, of whose end the supervisor then tells.
+            // A child may get the signal. The supervisor then reports its end.
             if matches!(fault, InjectedFault::Signal(_)) && traced.status.is_some_and(|status| status < 128) {
                 assert!(
                     verified || UNREAD.contains(&traced.status.unwrap_or_default()) && !traced.stderr.is_empty(),
@@ -384,10 +382,10 @@ fn a_replay_survives_a_fault_at_any_call() {
     }
 }
 
-/// Launches of the application whose launches are specialised: 16 runs of them are more than 10,000.
+/// Launches of the application with specialised launches: 16 runs have more than 10,000.
 const SPECIALISED: u64 = 640;
 
-/// The cache, the requests and the answers are what fails here.
+/// Faults in the cache, the requests and the answers.
 #[test]
 fn an_application_that_is_specialised_survives_a_fault_at_any_call() {
     if !is_possible("an_application_that_is_specialised_survives_a_fault_at_any_call") {
@@ -419,7 +417,7 @@ fn an_application_that_is_specialised_survives_a_fault_at_any_call() {
             let _ = fs::remove_file(&report);
             let traced = trace(apply(cache.path()), cache.path(), Some((number, fault)));
             let what = describe(number, fault, &traced);
-            // What gets the signal may be the application, or mneme, whose end is the application's.
+            // The signal may reach the application, or mneme, which ends like the application.
             if let InjectedFault::Signal(signal) = fault
                 && traced.status == Some(128 + signal)
             {
@@ -431,10 +429,10 @@ fn an_application_that_is_specialised_survives_a_fault_at_any_call() {
     }
 }
 
-/// Launches of the application under tuned code: 64 runs of them are more than 10,000.
+/// Launches of the application with tuned code: 64 runs have more than 10,000.
 const LAUNCHES: u64 = 200;
 
-/// The cache of compiled winners, and with trials the recordings and verdicts, are what fails here.
+/// Faults in the cache of compiled winners and, with trials, in recordings and verdicts.
 #[test]
 fn an_application_with_tuned_kernels_survives_a_fault_at_any_call() {
     if !is_possible("an_application_with_tuned_kernels_survives_a_fault_at_any_call") {
@@ -469,7 +467,7 @@ fn an_application_with_tuned_kernels_survives_a_fault_at_any_call() {
                 let _ = fs::remove_file(&report);
                 let traced = trace(apply(cache.path(), trials), cache.path(), Some((number, fault)));
                 let what = format!("{trials} trials, {}", describe(number, fault, &traced));
-                // What gets the signal may be the application, or mneme, whose end is the application's.
+                // The signal may reach the application, or mneme, which ends like the application.
                 if let InjectedFault::Signal(signal) = fault
                     && traced.status == Some(128 + signal)
                 {
@@ -477,7 +475,7 @@ fn an_application_with_tuned_kernels_survives_a_fault_at_any_call() {
                 }
                 assert_eq!((traced.status, &traced.stdout), (plain.status, &plain.stdout), "{what}");
                 assert_eq!(launches(&what)[0], Some(LAUNCHES), "{what}");
-                // What is left of it is no trap for the next run.
+                // Leftovers must not break the next run.
                 if number % 4 == 0 {
                     let again = apply(cache.path(), "0").output().unwrap();
                     assert_eq!(launches(&what), [Some(LAUNCHES); 2], "{what}\n--- again\n{again:?}");

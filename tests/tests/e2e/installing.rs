@@ -1,4 +1,4 @@
-//! Tests of what `scripts/install` lays out: it works from there, and nothing else is needed.
+//! Tests that the output of `scripts/install` works in place and is complete.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use mneme_system::exit;
 
 const PROGRAMS: [&str; 6] = ["mneme", "mneme-replay", "mneme-bisect", "mneme-build-19", "mneme-tune", "mneme-cc"];
 
-/// A file that has to say something.
+/// Requires that a file contains a text.
 #[track_caller]
 fn says(path: &Path, what: &str) {
     let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
@@ -18,7 +18,7 @@ fn says(path: &Path, what: &str) {
 
 #[test]
 fn an_installation_is_complete() {
-    // Where programs are not built there is nothing to lay out.
+    // Without built programs there is nothing to install.
     if !have_compiler("an_installation_is_complete") || std::env::var_os("MNEME_HOME").is_some() {
         return;
     }
@@ -27,14 +27,14 @@ fn an_installation_is_complete() {
     run(checkout().join("scripts/install")).arg(&prefix).env("CARGO_TARGET_DIR", target_folder()).succeed();
     for name in PROGRAMS {
         run(prefix.join("bin").join(name)).arg("--version").succeed();
-        // A page names the program in its heading, with the hyphens as they are typed.
+        // The heading of a page names the program, with plain hyphens.
         says(&prefix.join(format!("share/man/man1/{name}.1")), ".TH");
         says(&prefix.join(format!("share/man/man1/{name}.1")), name.rsplit('-').next().unwrap());
         if name != "mneme-cc" {
             says(&prefix.join(format!("share/bash-completion/completions/{name}.bash")), name);
         }
     }
-    // Builders of other versions of LLVM, too, where there are some.
+    // Includes installed builders for other versions of LLVM.
     for program in std::fs::read_dir(prefix.join("bin")).unwrap() {
         let name = program.unwrap().file_name().into_string().unwrap();
         assert!(prefix.join(format!("share/man/man1/{name}.1")).exists(), "{name} has no page");
@@ -53,7 +53,7 @@ fn an_installation_is_complete() {
     replay.arg("default<O3>").exit_with(exit::VERIFIED);
 }
 
-/// What `scripts/glibc/check` says of a file that cc makes of this source.
+/// The output of `scripts/glibc/check` for a file that cc builds from this source.
 fn symbols_of(folder: &Path, name: &str, source: &str, arguments: &[&str]) -> ProgramOutput {
     let (code, file) = (folder.join("source.c"), folder.join(name));
     std::fs::write(&code, source).unwrap();
@@ -79,7 +79,7 @@ fn a_symbol_newer_than_promised_is_refused_by_name() {
     assert!(refused.stderr.contains("arc4random of GLIBC_2.36, and GLIBC_2.28 is promised"), "{refused}");
     assert!(refused.stderr.contains("needs libz.so.1"), "{refused}");
 
-    // As scripts/bundle links, where it has been run.
+    // Links like scripts/bundle, if that has been run.
     let old = checkout().join(".deps/glibc");
     if !old.is_dir() {
         mneme_fixtures::skip("what is linked for an old glibc, as scripts/bundle has not been run");
@@ -100,7 +100,7 @@ fn a_symbol_newer_than_promised_is_refused_by_name() {
     assert_eq!(run(folder.path().join("program")).succeed().stdout, "constructed\n");
 }
 
-/// A release archive whose one program says its version and knows nothing else, with a page and a completion.
+/// A release archive with a single program that only prints its version, a man page and a completion.
 fn archive(folder: &Path, version: &str) -> PathBuf {
     let name = format!("mneme-{version}-linux-x86_64");
     let bin = folder.join(&name).join("bin");
@@ -124,7 +124,7 @@ fn archive(folder: &Path, version: &str) -> PathBuf {
 
 #[test]
 fn the_installer_takes_an_archive_that_is_what_its_sum_says() {
-    // It belongs to the sources, which machines without a compiler have a part of.
+    // The installer belongs to the sources, which are incomplete on machines without a compiler.
     let installer = checkout().join("packaging/install.sh");
     if !have_compiler("the_installer_takes_an_archive_that_is_what_its_sum_says") {
         return;
@@ -149,7 +149,7 @@ fn the_installer_takes_an_archive_that_is_what_its_sum_says() {
 
     let refused = install(&newer, &folder.path().join("a b"));
     assert!(refused.status == 1 && refused.stderr.contains("a path with a space"), "{refused}");
-    // What is there stays where the new one is damaged.
+    // If the new archive is damaged, the old installation stays.
     let mut bytes = std::fs::read(&older).unwrap();
     bytes.push(0);
     std::fs::write(&older, bytes).unwrap();
@@ -168,7 +168,7 @@ fn everything_that_is_packed_has_one_version() {
     let text = |path: &str| std::fs::read_to_string(checkout().join(path)).unwrap();
     let version = env!("CARGO_PKG_VERSION");
     assert!(text("python/mneme/__init__.py").contains(&format!("__version__ = \"{version}\"")));
-    // The others read it.
+    // The others read that version.
     assert!(text("python/pyproject.toml").contains("version = { attr = \"mneme.__version__\" }"));
     let said = run("bash").args(["-c", "source scripts/env.sh; mneme_version"]).folder(&checkout()).succeed();
     assert_eq!(said.stdout.trim(), version);
@@ -216,7 +216,7 @@ fn the_doctor_names_what_is_missing_with_a_remedy() {
         assert_eq!(check(&whole, name)["state"], "ok", "{whole}");
     }
     assert!(check(&whole, "builders")["detail"].as_str().unwrap().starts_with("LLVM 19."), "{whole}");
-    // An installation of the program alone, on a machine without compilers.
+    // An installation of only the program, on a machine without compilers.
     let home = tempfile::tempdir().unwrap();
     std::fs::create_dir(home.path().join("bin")).unwrap();
     mneme_fixtures::copy_program(&program("mneme"), &home.path().join("bin/mneme"));

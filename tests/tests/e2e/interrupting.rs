@@ -1,6 +1,6 @@
-//! Tests of sessions that somebody ends.
+//! Tests of interrupted sessions.
 //!
-//! Nothing that was found is lost, nothing is left running, and they go on.
+//! No results are lost, no processes are left, and the sessions can be resumed.
 
 use std::fs;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -14,10 +14,10 @@ use mneme_e2e::installation::{TestDevice, program};
 use mneme_e2e::recording::{Recording, TestInstance};
 use serde_json::Value;
 
-/// By which the processes of a session are recognised.
+/// Marks the processes of a session.
 const MARK: &str = "MNEME_E2E_SESSION";
 
-/// Processes, other than zombies, whose environment has the mark of this session.
+/// Processes, except zombies, with this session's mark in their environment.
 fn processes(mark: &str) -> Vec<String> {
     let wanted = format!("{MARK}={mark}");
     let is_marked = |folder: &Path| {
@@ -43,9 +43,9 @@ fn lines(folder: &Path) -> usize {
     fs::read_to_string(folder.join("trials.jsonl")).unwrap_or_default().lines().count()
 }
 
-/// A session that takes long.
+/// Starts a long session.
 fn start(instance: &TestInstance, folder: &Path) -> Child {
-    // What a shell starts in the background is told to ignore SIGINT, and so is all that it starts.
+    // A shell makes background processes and their descendants ignore SIGINT.
     Command::new("env")
         .arg("--default-signal")
         .arg(program("mneme-tune"))
@@ -67,7 +67,7 @@ fn two_signals_at_once_are_one() {
     let recording = Recording::of(app("vecadd"), &["1", "int"]);
     let instance = recording.single();
     let work = tempfile::tempdir().unwrap();
-    // `timeout` signals its child, and then its group.
+    // `timeout` signals its child and then its group.
     for pause in [0, 2, 50] {
         let folder = work.path().join(pause.to_string());
         let mut session = start(&instance, &folder);
@@ -90,7 +90,7 @@ fn a_session_that_is_interrupted_says_what_it_found_and_goes_on() {
     let recording = Recording::of(app("vecadd"), &["1", "int"]);
     let instance = recording.single();
     let work = tempfile::tempdir().unwrap();
-    // A terminal tells all processes of its foreground group, a batch system mostly the one that it has started.
+    // A terminal signals its whole foreground group. A batch system usually signals only the process that it started.
     for (signal, name, group, status) in [(libc::SIGINT, "INT", true, 130), (libc::SIGTERM, "TERM", false, 143)] {
         let folder = work.path().join(name);
         let mut session = start(&instance, &folder);

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 const QUICK: [&str; 10] =
     ["--space-preset", "launch", "--trials", "2", "--iterations", "1", "--warmup", "0", "--seed", "1"];
 
-/// An application that is learnt in a folder.
+/// An application, and the folder of what was learnt from it.
 struct Learnt {
     folder: TempDir,
     application: &'static str,
@@ -26,7 +26,7 @@ impl Learnt {
         Self { folder: tempfile::tempdir().unwrap(), application, arguments }
     }
 
-    /// One that is timed and recorded.
+    /// An application that was timed and recorded.
     fn recorded(application: &'static str, arguments: &'static [&'static str]) -> Self {
         let learnt = Self::new(application, arguments);
         learnt.apply().complains("the kernels are timed in this run");
@@ -38,7 +38,7 @@ impl Learnt {
         self.folder.path().join(name)
     }
 
-    /// The folder that is named to `--learn`.
+    /// The folder for `--learn`.
     fn path(&self) -> PathBuf {
         self.at("learnt")
     }
@@ -54,7 +54,7 @@ impl Learnt {
         executable(app(self.application), Cudart::under_test())
     }
 
-    /// A start without options, in which the application does what it always does.
+    /// Starts without options. The application behaves as usual.
     #[track_caller]
     fn apply(&self) -> ProgramOutput {
         let plain = unrecorded(app(self.application)).args(self.arguments).succeed();
@@ -67,7 +67,7 @@ impl Learnt {
         run(program("mneme")).arg("learn").arg(self.path())
     }
 
-    /// The folders of results.
+    /// The results folders.
     fn sessions(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.path().join("results")).into_iter().flatten();
         entries.map(|entry| entry.unwrap().path()).collect()
@@ -93,14 +93,14 @@ fn an_application_is_learnt_in_steps() {
     let sessions = learnt.sessions();
     assert!(sessions.len() == 1 && sessions[0].join("best.json").is_file(), "{outcome}");
     learnt.learn().succeed().complains("0 kernels tuned, 1 before");
-    // Whether anything was found to be faster is a matter of chance here.
+    // The times here decide by chance whether a faster configuration is found.
     let outcome = learnt.apply();
     assert!(
         outcome.stderr.contains("vecadd<int>") || outcome.stderr.contains("no faster configuration was found"),
         "{outcome}"
     );
 
-    // What was confirmed is used, and nothing else is.
+    // Only confirmed winners are used.
     let session = &sessions[0];
     let [mut best, mut summary] = ["best.json", "summary.json"].map(|name| document(&session.join(name)));
     if best["trial"].is_null() {
@@ -119,7 +119,7 @@ fn an_application_is_learnt_in_steps() {
     }
 }
 
-/// Of a step of a simulation no two launches are alike: its code is to be for all of them.
+/// No two launches of a simulation's time step are alike, so the tuned code must work for all of them.
 #[test]
 fn arguments_that_vary_from_launch_to_launch_are_not_folded() {
     let learnt = Learnt::recorded("steps", &["40"]);
@@ -130,7 +130,7 @@ fn arguments_that_vary_from_launch_to_launch_are_not_folded() {
     let session = learnt.sessions().pop().unwrap();
     let trials = fs::read_to_string(session.join("trials.jsonl")).unwrap();
     let trial: Value = serde_json::from_str(trials.lines().last().unwrap()).unwrap();
-    // The values, of which the address is not folded, and their number; and not the step.
+    // It selects the values (without folding their address) and their number, but not the step.
     assert_eq!(trial["config"]["specialize"], json!([0, 1]), "{trial}");
     let mut best = document(&session.join("best.json"));
     for name in ["config", "instances", "trial"] {
@@ -144,7 +144,7 @@ fn arguments_that_vary_from_launch_to_launch_are_not_folded() {
     let kernels = report["kernels"].as_array().unwrap();
     let kernel = kernels.iter().find(|kernel| kernel["launches"] == 40).unwrap_or_else(|| panic!("{outcome}{report}"));
     assert_eq!(kernel["applied"]["replaced"], 40, "{outcome}");
-    // Launches that differ in a structure alone count as alike, so that none is folded.
+    // Launches that differ only in a structure count as alike, so no structure is folded.
     let structures = Learnt::recorded("bigstruct", &[]);
     structures.learn().arg("--").args(options).args(once).succeed();
     for session in structures.sessions() {
@@ -152,7 +152,7 @@ fn arguments_that_vary_from_launch_to_launch_are_not_folded() {
         let trial: Value = serde_json::from_str(trials.lines().last().unwrap()).unwrap();
         assert_eq!(trial["config"]["specialize"], json!([1]), "the pointer alone: {trial}");
     }
-    // What the user says goes before.
+    // The user's choice has priority.
     let other = Learnt::recorded("steps", &["40"]);
     other.learn().arg("--").args(options).args(once).args(["--specialize-arguments", "all"]).succeed();
     let trials = fs::read_to_string(other.sessions().pop().unwrap().join("trials.jsonl")).unwrap();
@@ -179,7 +179,7 @@ fn a_kernel_for_which_nothing_is_found_is_named_and_no_failure() {
     let outcome = learnt.apply();
     outcome.complains("no faster configuration was found for the kernels in");
     assert!(!outcome.stderr.contains("replaced"), "the recorder was in it: {outcome}");
-    // One that asks for times has the recorder.
+    // Timing needs the recorder.
     let timed = learnt.start(&["--times"], &["1", "int"]).succeed();
     timed.complains("no launch was replaced");
 }

@@ -1,6 +1,6 @@
-//! Tests of PTX that is lifted to LLVM IR in a recorded kernel's place.
+//! Tests of PTX that is lifted to LLVM IR to replace the recorded kernel.
 //!
-//! What nvcc makes runs on the CPU device, too.
+//! The CPU device runs nvcc's code too.
 
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::applying::Tuned;
 
-/// The PTX that nvcc makes of a program; `None` where there is no nvcc, as on machines without network.
+/// The PTX that nvcc generates for a program. `None` without nvcc, as on machines without network.
 fn ptx_of(name: &str, folder: &Path) -> Option<PathBuf> {
     compiled(name, folder, &[])
 }
@@ -29,7 +29,7 @@ fn compiled(name: &str, folder: &Path, switches: &[&str]) -> Option<PathBuf> {
     Some(file)
 }
 
-/// Every instance of a program, replayed from nvcc's PTX under every kind of pipeline.
+/// Replays every instance of a program from nvcc's PTX under every kind of pipeline.
 #[track_caller]
 fn lifted_replays_verify(name: &str) {
     let folder = tempfile::tempdir().unwrap();
@@ -83,7 +83,7 @@ fn ptx_that_cannot_be_lifted_is_refused_by_name() {
     refused.exit_with(exit::BAD_USAGE).complains("stacksave.u64");
 }
 
-/// Puts PTX beside the recorded code of an instance, in place of what is there.
+/// Replaces the recorded code of an instance by PTX.
 fn with_ptx_beside(database: &Path, kernel: &KernelRecord, id: &str, text: &str) -> CodeFile {
     let sum = checksum(text.as_bytes());
     let code = CodeFile { file: CodeKind::Ptx.original(sum), checksum: sum };
@@ -129,7 +129,7 @@ fn ptx_for_another_architecture_is_replayed_where_it_is_asked_for() {
     damaged.exit_with(exit::BAD_RECORDING).complains("its checksum does not match");
 }
 
-/// The IR that Triton keeps beside what it compiles.
+/// The IR that Triton keeps for the code that it compiles.
 #[test]
 fn ir_of_triton_beside_the_recorded_code_is_replayed_where_it_is_asked_for() {
     let recording = Recording::of(app("vecadd"), &["1", "int"]);
@@ -155,12 +155,12 @@ fn ir_of_triton_beside_the_recorded_code_is_replayed_where_it_is_asked_for() {
     for passes in ["", "default<O2>"] {
         asked(passes).arg("--specialize").exit_with(exit::VERIFIED);
     }
-    // Of an LLVM that knows more, say.
+    // For example from a newer LLVM.
     beside(b"define ptx_kernel void @vecadd(ptr future) {");
     asked("default<O3>").exit_with(exit::BUILD_FAILED).complains("the IR cannot be read");
 }
 
-/// The same in a tuning session, and in the application with what one found.
+/// The same in a tuning session, and in the application with the session's winner.
 #[test]
 fn ptx_beside_the_recorded_code_is_tuned_and_applied_where_it_is_asked_for() {
     let folder = tempfile::tempdir().unwrap();
@@ -207,7 +207,7 @@ fn ptx_beside_the_recorded_code_is_tuned_and_applied_where_it_is_asked_for() {
     assert!(kept["launches"] == applied["launches"] && kept["applied"].is_null(), "{kept}");
 }
 
-/// With `-lineinfo` of nvcc.
+/// With nvcc's `-lineinfo`.
 #[test]
 fn findings_in_lifted_code_name_lines_of_the_source() {
     let folder = tempfile::tempdir().unwrap();

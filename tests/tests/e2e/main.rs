@@ -1,4 +1,4 @@
-//! The main job end to end, on real programs: compile, record, replay, verify, tune.
+//! End-to-end tests on real programs: compile, record, replay, verify, tune.
 
 mod amd;
 mod applying;

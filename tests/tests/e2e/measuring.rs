@@ -1,4 +1,4 @@
-//! Tests of how often candidates are run.
+//! Tests of the number of runs per candidate.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 #[test]
 fn long_kernels_are_warmed_up_once_and_run_as_often_as_it_takes() {
-    // Tens of milliseconds.
+    // Takes tens of milliseconds.
     let rounds = if TestDevice::under_test().name() == "cpu" { "400000" } else { "8000000" };
     let recording = Recording::of(app("spin"), &[rounds]);
     let instance = recording.single();

@@ -1,4 +1,4 @@
-//! Tests of recordings that are made smaller.
+//! Tests of minimised recordings.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ fn disk(folder: &Path) -> u64 {
     entries.map(|path| if path.is_dir() { disk(&path) } else { path.metadata().unwrap().len() }).sum()
 }
 
-/// Replays each instance, and gives the bytes of memory of all.
+/// Verifies each instance. Returns the bytes of memory of all.
 fn verified(folder: &Path) -> u64 {
     let mut bytes = 0;
     for (database, kernel) in load_kernels(folder) {
@@ -41,24 +41,24 @@ fn a_kernel_that_touches_little_becomes_small() {
     let said = minimize(&recording, &small);
     assert_eq!(said.status, exit::VERIFIED, "{said}");
     assert!(said.stdout.contains("of 128.00 MiB of memory"), "{said}");
-    // 512 KiB are read from each allocation, in stretches of 64 KiB that they need not begin with.
+    // The kernel reads 512 KiB of each allocation, in 64 KiB pieces that need not be aligned.
     assert!((1 << 20..=(20 << 16)).contains(&verified(&small)), "{said}");
     assert!(disk(&small) < 2 << 20, "{} bytes", disk(&small));
     assert!(disk(&small) * 10 < disk(recording.folder()));
     run(program("mneme")).arg("check").arg(&small).succeed();
-    // What is touched is as it was.
+    // The used memory is unchanged.
     let again = folder.path().join("again");
     let copy = run(program("mneme")).arg("minimize").arg(&small).arg(&again);
     copy.args(["--device", TestDevice::under_test().name()]).succeed();
     assert_eq!(verified(&again), verified(&small));
-    // Nothing takes the place of another recording.
+    // The command does not overwrite another recording.
     let taken = minimize(&recording, &small);
     assert_eq!(taken.status, exit::BAD_RECORDING, "{taken}");
     taken.complains("of another recording");
     verified(&small);
 }
 
-/// Identities of what a recording's only launch has in memory before it, by region; zeros aside.
+/// Hashes of the memory before a recording's only launch, by region, without zeros.
 fn chunks(folder: &Path) -> Vec<Vec<ChunkId>> {
     let (database, record) = load_kernels(folder).remove(0);
     let instance = record.instances.values().next().unwrap();
@@ -85,13 +85,13 @@ fn numbers_become_random_ones_where_the_kernel_touches_the_same() {
         [recording.folder(), &at("one"), &at("same"), &at("two")].map(|folder| chunks(folder).concat());
     assert!(one == same && one != two, "the seed decides");
     assert!(!own.is_empty() && own.iter().all(|id| !one.contains(id)), "nothing stays");
-    // Verified here, under another pipeline, and no chunk of the recording is in the folder.
+    // It replays under another pipeline, and the folder contains no chunk of the recording.
     verified(&at("one"));
     run(program("mneme")).arg("check").arg(at("one")).succeed();
     let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left.len(), 3, "{left:?}");
 
-    // One of three arrays says where to read.
+    // One of three arrays contains the read positions.
     let recording = Recording::of(app("binned"), &[]);
     let said = scrub(&recording, "binned", "1");
     said.complains("keep their data");
@@ -102,7 +102,7 @@ fn numbers_become_random_ones_where_the_kernel_touches_the_same() {
     let kept = scrubbed.iter().filter(|ids| !ids.is_empty() && ids.iter().all(|id| own.contains(id))).count();
     assert_eq!(kept, 1, "{said}");
 
-    // Integers are no numbers of the kind.
+    // Integers are not such numbers.
     let recording = Recording::of(app("vecadd"), &["1", "int"]);
     let said = scrub(&recording, "integers", "1");
     said.complains("no memory looks like floating-point numbers");
@@ -118,8 +118,8 @@ fn becomes_small(name: &str, recording: &Recording) {
     verified(&small);
 }
 
-/// Pointers in memory, structures, variables, atomics, numbers that instrumented code may round otherwise, a kernel of
-/// several units.
+/// Pointers in memory, structures, variables, atomics, numbers that instrumented code may round differently, a kernel
+/// of several units.
 #[test]
 fn all_kinds_of_memory_stay_that_are_needed() {
     for name in ["list", "bigstruct", "variables", "histogram", "heads", "matmul", "nbody", "rdc"] {
@@ -147,7 +147,7 @@ fn what_is_touched_is_told_and_a_damaged_recording_is_not_made_smaller() {
     let result = &touched.json()["Result"];
     assert!(result["touched"]["ranges"].as_array().is_some_and(|ranges| !ranges.is_empty()), "{touched}");
     touched.complains("of recorded memory the kernel reads");
-    // Chunks of it are damaged: more than the headers between them, which are there twice.
+    // Damages chunks of it: more than the headers between them, which exist twice.
     let packs = recording.folder().join("packs");
     let pack = std::fs::read_dir(&packs).unwrap().map(|entry| entry.unwrap().path()).next().unwrap();
     let mut bytes = std::fs::read(&pack).unwrap();
@@ -161,7 +161,7 @@ fn what_is_touched_is_told_and_a_damaged_recording_is_not_made_smaller() {
     assert!(!small.exists() || load_kernels(&small).is_empty(), "{refused}");
 }
 
-/// What more threads than were recorded write, where the buffer was left out of the copy or ends.
+/// More threads than were recorded write past the end of a buffer, or of its copied part.
 #[test]
 fn writes_behind_what_is_recorded_are_found() {
     let recording = Recording::of(app("unguarded"), &[]);
@@ -179,7 +179,7 @@ fn writes_behind_what_is_recorded_are_found() {
         instance.verify("default<O2>", &[]);
         instance.refute("default<O2>", &["--block-dim-x", "512"]);
     }
-    // It reads and writes behind both of its buffers, and what it finds there is no zero.
+    // It reads and writes past the end of both buffers, and finds a non-zero value there.
     let twice = of("twice");
     for instance in [&twice, &twice.moved_to(&small)] {
         let beyond = instance.refute("default<O2>", &["--block-dim-x", "384", "--grid-dim-x", "27"]);

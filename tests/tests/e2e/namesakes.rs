@@ -1,4 +1,4 @@
-//! Tests of units and modules that have kernels of the same name.
+//! Tests of units and modules with kernels of the same name.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use mneme_e2e::installation::{Cudart, TestDevice, have_compiler, library};
 use mneme_e2e::platform::{hip_arch, sources};
 use mneme_e2e::recording::{Recording, TestInstance, record_executable_into};
 
-/// A program of units that are compiled each by itself.
+/// A program of separately compiled units.
 fn build(platform: Platform, folder: &Path) -> PathBuf {
     let objects = ["main", "first", "second"].map(|unit| {
         let object = folder.join(format!("{unit}.o"));
@@ -24,12 +24,12 @@ fn build(platform: Platform, folder: &Path) -> PathBuf {
     });
     let executable = folder.join("namesakes");
     let link = platform.recordable_clang().args(&objects).arg("-o").arg(&executable).args(platform.link_flags());
-    // There is no HIP source that would say so.
+    // The inputs are objects, so clang does not link HIP's runtime automatically.
     if platform == Platform::Hip { link.arg("-lamdhip64") } else { link }.succeed();
     executable
 }
 
-/// Every recorded kernel is verified; the application's output is its own.
+/// Verifies every recorded kernel, and that the application's output is unchanged.
 fn record_and_verify(executable: &Path, kernels: usize) {
     let recording = Recording::of_executable(executable, &[]);
     assert!(recording.outcome.stdout.contains("namesakes: ok"), "{}", recording.outcome);
@@ -66,8 +66,8 @@ fn kernels_of_one_name_in_two_units_of_hip_are_each_units_own() {
     }
 }
 
-/// A code object without IR is refused, and nothing of the program's own runs for it. Its own IR may be in a file
-/// beside it, or, from `mneme-cc`, in it.
+/// A code object without IR is refused, and none of the program's own kernels runs for it. IR may be in a file next to
+/// it or, with `mneme-cc`, in the code object.
 #[test]
 fn a_module_is_not_taken_for_the_program() {
     let test = "a_module_is_not_taken_for_the_program";

@@ -1,6 +1,7 @@
-//! Tests of programs that nvcc has built, on the CPU device, which runs their PTX.
+//! Tests of programs built with nvcc, on the CPU device, which runs their PTX.
 //!
-//! A few are built and recorded; `MNEME_TEST_NVCC=all` takes all that nvcc compiles, and `none` takes none.
+//! By default the tests build and record a few programs. `MNEME_TEST_NVCC=all` uses all that nvcc can compile, and
+//! `none` uses none.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -17,11 +18,11 @@ use serde_json::json;
 
 use crate::applying::Tuned;
 
-/// PTX for the CPU device's architecture and nothing else.
+/// PTX only, for the CPU device's architecture.
 pub(crate) const PTX_90: [&str; 2] = ["-gencode", "arch=compute_90,code=compute_90"];
 const FEW: [&str; 7] = ["vecadd", "matmul", "histogram", "bigstruct", "print", "misshapen", "atomics"];
 
-/// What does not come to what it does with clang, and why.
+/// Programs that behave differently than with clang, and why.
 const OTHERS: [(&str, &str); 6] = [
     ("variables", "managed variables of CUDA are refused"),
     ("globals", "variables that hold addresses are recorded with IR alone"),
@@ -60,7 +61,7 @@ fn verify(nvcc: &Path, app: &App) {
     }
 }
 
-/// Without IR nothing tells numbers from addresses but the recorded memory.
+/// Without IR, only the recorded memory distinguishes numbers from addresses.
 #[test]
 fn specialised_winners_are_used_wherever_memory_lies() {
     let Some(nvcc) = nvcc("specialised winners") else { return };
@@ -81,14 +82,15 @@ fn specialised_winners_are_used_wherever_memory_lies() {
     assert_eq!(replaced(&["2"]), (json!(0), json!(1)), "another size");
 }
 
-/// A kernel whose image is the recorded one is known by it; in any other image its code is read, and has to be equal.
+/// A kernel in the recorded image is recognised by the image. In any other image, its code is compared and must be
+/// equal.
 #[test]
 fn kernels_are_recognised_by_their_image_or_else_by_their_code() {
     let Some(nvcc) = nvcc("recognition") else { return };
     let folder = tempfile::tempdir().unwrap();
     let source = folder.path().join("twice.cu");
     let at = |name: &str| folder.path().join(name);
-    // Each has another kernel in its image, or another `twice`.
+    // Each image contains a different second kernel, or a different `twice`.
     let text = |body: &str, other: &str| {
         format!(
             r#"#include "check.cuh"
@@ -122,7 +124,7 @@ fn kernels_are_recognised_by_their_image_or_else_by_their_code() {
         (outcome.stdout.trim().to_owned(), kernel["applied"]["replaced"].clone(), is_known)
     };
     assert_eq!(of("recorded"), ("6".into(), json!(1), true));
-    // The CPU device runs IR in a file instead of the image's PTX.
+    // The CPU device runs IR from a file instead of the image's PTX.
     let ir = folder.path().join("five.ll");
     std::fs::write(
         &ir,
@@ -138,7 +140,7 @@ fn kernels_are_recognised_by_their_image_or_else_by_their_code() {
     assert_eq!(of("changed"), ("15".into(), json!(0), false));
 }
 
-/// The tables that CUDA's mathematical functions read are part of the code, and no variables of the program.
+/// The tables of CUDA's mathematical functions belong to the code, not to the program's variables.
 #[test]
 fn winners_for_kernels_that_read_mathematical_tables_are_used() {
     let Some(nvcc) = nvcc("mathematical tables") else { return };
@@ -175,7 +177,7 @@ fn winners_for_kernels_that_read_mathematical_tables_are_used() {
     assert_eq!((&kernel["applied"]["replaced"], &kernel["launches"]), (&json!(1), &json!(1)), "{outcome}");
 }
 
-/// Builds and records a program that says of each of its launches whether its results are right, and verifies them all.
+/// Builds and records a program that reports whether each of its launches is right, and verifies them all.
 pub fn verify_text(test: &str, text: &str, launches: usize) {
     let Some(nvcc) = nvcc(test) else { return };
     let folder = tempfile::tempdir().unwrap();
@@ -216,7 +218,7 @@ fn what_nvcc_builds_is_recorded_replayed_and_verified() {
     assert!(failed.is_empty(), "{failed:?}");
 }
 
-/// The instructions that nvcc makes of CUDA's functions for textures and surfaces, and what is said of their recording.
+/// nvcc's instructions for CUDA's texture and surface functions, and the messages about recording them.
 #[test]
 fn textures_and_surfaces_are_read_and_written() {
     let Some(nvcc) = nvcc("textures_and_surfaces_are_read_and_written") else { return };
@@ -232,7 +234,7 @@ fn textures_and_surfaces_are_read_and_written() {
     recording.single().verify("default<O3>", &[]);
 }
 
-/// Machine code cannot run here; PTX for an older GPU can, be there machine code or not.
+/// Machine code cannot run here. PTX for an older GPU can, with or without machine code.
 #[test]
 fn older_ptx_beside_machine_code_runs_and_newer_ptx_is_refused() {
     let Some(nvcc) = nvcc("older_ptx_beside_machine_code_runs_and_newer_ptx_is_refused") else { return };
@@ -255,7 +257,8 @@ fn older_ptx_beside_machine_code_runs_and_newer_ptx_is_refused() {
     refused.exit_with(2).complains("neither LLVM IR nor PTX");
 }
 
-/// A program knows the device in the layout of its own release of CUDA; what cannot be lifted costs its kernel alone.
+/// A program uses the device properties layout of its own CUDA release. Code that cannot be lifted affects only its
+/// kernel.
 #[test]
 fn properties_are_those_of_cuda_13_and_other_kernels_run() {
     let Some(nvcc) = nvcc("properties_are_those_of_cuda_13_and_other_kernels_run") else { return };
@@ -288,7 +291,7 @@ fn properties_are_those_of_cuda_13_and_other_kernels_run() {
     ran.complains("alloca.u64");
 }
 
-/// Blocks that wait for each other by `grid.sync()`, as many as the device says it holds and more.
+/// Blocks that wait for each other with `grid.sync()`: as many as the device reports to hold, and more.
 #[test]
 fn cooperative_launches_are_recorded_replayed_and_verified() {
     let Some(nvcc) = nvcc("cooperative_launches_are_recorded_replayed_and_verified") else { return };
@@ -351,8 +354,8 @@ fn cooperative_launches_are_recorded_replayed_and_verified() {
     }
 }
 
-/// Clusters whose size is the kernel's own or the launch's, by what cooperative groups offer, with atomics in the
-/// shared memory of another block.
+/// Clusters with a size from the kernel or from the launch, used through cooperative groups, with atomics in the shared
+/// memory of another block.
 #[test]
 fn clusters_of_blocks_reach_one_another() {
     let text = r#"
@@ -360,7 +363,7 @@ fn clusters_of_blocks_reach_one_another() {
         #include <cstdio>
         #include <vector>
         namespace cg = cooperative_groups;
-        // Each block counts in the next one's memory, and then tells what it has there itself.
+        // Each block counts in the next block's memory, and then reports its own count.
         __device__ void count(unsigned *out) {
             __shared__ unsigned own[64];
             auto cluster = cg::this_cluster();
@@ -414,7 +417,7 @@ fn clusters_of_blocks_reach_one_another() {
     verify_text("clusters_of_blocks_reach_one_another", text, 4);
 }
 
-/// `ldmatrix`, `stmatrix`, `mma` and `cp.async`, each matrix against a loop over its numbers, which are small integers.
+/// `ldmatrix`, `stmatrix`, `mma` and `cp.async`: each matrix is compared with the result of a loop over small integers.
 #[test]
 fn tensor_cores_multiply_matrices() {
     let Some(nvcc) = nvcc("tensor_cores_multiply_matrices") else { return };

@@ -1,6 +1,6 @@
-//! Tests of the code that the application ran.
+//! Tests of the application's own code.
 //!
-//! It is recorded beside the IR, replayed as it is, and what speedups are over.
+//! It is recorded with the IR, replayed unchanged, and used as the baseline of speedups.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use mneme_recording::database::KernelRecord;
 use mneme_system::exit;
 use serde_json::Value;
 
-/// What every instance names as its application's code, and the instances.
+/// The file of the application's code that every instance names, and the instances.
 fn instances(recording: &Recording) -> Vec<(Vec<String>, TestInstance)> {
     let of = |(path, kernel): (std::path::PathBuf, KernelRecord)| {
         let named = kernel.instances.into_iter().map(move |(id, instance)| {
@@ -66,7 +66,7 @@ fn what_the_applications_code_cannot_do_is_refused_by_name() {
         instance.replay("default<O3>").arg("--original").args(options).exit_with(exit::BAD_USAGE);
     }
     instance.replay("default<O1>").arg("--original").exit_with(exit::BAD_USAGE).complains("which passes cannot change");
-    // Its launch is another matter.
+    // Its launch may change.
     instance.verify("default<O3>", &["--original", "-bidx", "64"]);
     let recording = Recording::of(app("globals"), &[]);
     recording
@@ -77,8 +77,8 @@ fn what_the_applications_code_cannot_do_is_refused_by_name() {
         .complains("favourite holds addresses");
 }
 
-/// Objects hold the address of their class's table, which is the module's own: those that a kernel builds differ, and
-/// it is said why.
+/// Objects contain the address of their class's table, which is in the module: objects that a kernel creates differ,
+/// and the result says why.
 #[test]
 fn objects_that_the_applications_code_builds_differ_and_those_that_it_uses_do_not() {
     let recording = Recording::of(app("virtual"), &[]);
@@ -139,7 +139,7 @@ fn speedups_are_over_the_applications_own_code() {
     tune(&instance, &pipeline, &["--baseline", "pipeline"]);
     assert_eq!(read(&pipeline, "baseline.json")["config"].get("original"), None);
 
-    // A recording of before it was kept.
+    // A recording from before Mneme kept that code.
     let mut record = KernelRecord::load(&instance.database).unwrap();
     record.instances.values_mut().for_each(|instance| instance.ours.original.clear());
     record.save(&instance.database).unwrap();
@@ -148,7 +148,7 @@ fn speedups_are_over_the_applications_own_code() {
     assert_eq!(read(&without, "baseline.json")["config"].get("original"), None);
 }
 
-/// Where the application's code cannot be replayed, the first pipeline is what speedups are over, and that is said.
+/// If the application's code cannot be replayed, the first pipeline is the baseline, and Mneme says so.
 #[test]
 fn a_baseline_that_cannot_be_the_applications_code_is_the_pipelines() {
     let recording = Recording::of(app("globals"), &[]);

@@ -1,7 +1,7 @@
-//! Generated faults: `--check` finds those of kernels, and `mneme bisect` names who is to blame.
+//! Generated faults: `--check` finds those of kernels, and `mneme bisect` names the culprit.
 //!
-//! A fixed sample runs with the suite. `MNEME_TEST_PLANTED=40` takes as many, `MNEME_TEST_PLANTED_SEED` others; of 40 no
-//! more than two may be missed, and a sound kernel is never accused.
+//! The suite runs a fixed sample. `MNEME_TEST_PLANTED=40` runs 40, and `MNEME_TEST_PLANTED_SEED` chooses others. At
+//! most two of 40 may be missed, and a sound kernel must never be reported.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +20,7 @@ fn number(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).ok().map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{variable}={text}")))
 }
 
-/// Records a program, by the compiler that `compile` calls with the source and the binary.
+/// Records a program. `compile` gets the source and the binary.
 fn record(text: &str, compile: impl FnOnce(&Path, &Path)) -> BTreeMap<String, TestInstance> {
     let folder = tempfile::tempdir().unwrap();
     let (source, binary) = (folder.path().join("planted.cu"), folder.path().join("planted"));
@@ -42,11 +42,11 @@ fn by_clang(more: &[&str], source: &Path, binary: &Path) {
     command.arg(source).arg("-o").arg(binary).args(link_flags(Cudart::under_test())).succeed();
 }
 
-/// What the checks of one kernel come to, with a report of what is wrong.
+/// The result of checking one kernel, with a report on errors.
 enum Judged {
     Found,
     Missed(String),
-    /// Of a fault that it does not have.
+    /// A fault that it does not have was reported.
     Accused(String),
 }
 
@@ -73,7 +73,7 @@ fn judge(planted: &Planted, instance: &TestInstance) -> Judged {
     Judged::Missed(format!("{} ({:?}, lines {:?}) is missed: {outcome}", planted.name, planted.kind, planted.lines))
 }
 
-/// The first half of each `2 * KINDS.len()` kernels is compiled by clang, the second by nvcc.
+/// In each `2 * KINDS.len()` kernels, clang compiles the first half and nvcc the second.
 fn is_nvccs(number: usize) -> bool {
     number / KINDS.len() % 2 == 1
 }
@@ -124,13 +124,13 @@ fn generated_faults_are_found_and_sound_kernels_are_not_accused() {
     assert!(accused == 0 && missed * 20 <= judged.len(), "{accused} accused, {missed} missed");
 }
 
-/// What became of a bisection.
+/// The result of a bisection.
 #[derive(Debug, PartialEq)]
 enum Bisected {
     Right,
-    /// It says that it cannot tell.
+    /// It reports that it cannot decide.
     Open,
-    /// It blames somebody else, as a fact.
+    /// It blames the wrong part with certainty.
     Wrong,
 }
 

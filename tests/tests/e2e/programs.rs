@@ -1,6 +1,6 @@
 //! Tests of every application of `tests/apps`.
 //!
-//! Recording changes nothing that it does, and each of its kernels replays verified under every pipeline.
+//! Recording does not change the application's behaviour, and each kernel replays verified under every pipeline.
 
 use std::path::Path;
 
@@ -89,7 +89,7 @@ fn parameters_of_all_kinds_are_folded() {
     }
 }
 
-/// Programs whose results depend on which products are fused into sums, and on nothing else.
+/// Programs whose results depend only on which products are fused into sums.
 const FUSING: [&str; 6] = ["stencil", "nbody", "microphysics", "chemistry", "convolution", "math"];
 
 #[test]
@@ -99,7 +99,7 @@ fn the_recorded_compilation_gives_the_applications_bits() {
     }
 }
 
-/// Requires that each kernel, compiled as it was recorded, gives the recorded bits.
+/// Requires that each kernel gives the recorded bits with the recorded options.
 #[track_caller]
 fn verify_bitwise(recording: &Recording) {
     for (database, record) in recording.kernels() {
@@ -135,7 +135,7 @@ fn programs_of_every_level_replay_to_their_own_bits() {
     }
 }
 
-/// Structures of every alignment, folded into the code or not, lie where the program's own code has them.
+/// Structures of every alignment, folded into the code or not, have the layout of the program's own code.
 #[test]
 fn folded_structures_are_aligned() {
     let recording = Recording::of(app("aligned"), &[]);

@@ -1,4 +1,4 @@
-//! Tests that the recorder leaves the application as it is, and obeys its variables.
+//! Tests that the recorder leaves the application unchanged, and obeys its variables.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -47,7 +47,7 @@ fn output_and_exit_status_are_the_applications() {
     }
 }
 
-/// What a program dies of is what it dies of without the recorder, which waits for what it is writing.
+/// A program ends with the same signal as without the recorder, which finishes its pending writes first.
 #[test]
 fn programs_die_as_they_would_by_themselves() {
     for (way, status) in [
@@ -64,7 +64,7 @@ fn programs_die_as_they_would_by_themselves() {
         let recorded = record_into(folder.path(), app("dying"), &arguments).outcome();
         assert_eq!((recorded.status, &recorded.stdout), (status, &plain.stdout), "{recorded}");
         assert_eq!(recorded.status, plain.status, "{way}");
-        // Where the stack is full and there is no other, nothing can wait.
+        // With a full stack and no alternate stack, waiting is impossible.
         if way != "overflow" {
             let kernels = load_kernels(folder.path());
             assert_eq!(kernels.len(), 1, "{way}: {recorded}");
@@ -74,7 +74,7 @@ fn programs_die_as_they_would_by_themselves() {
     }
 }
 
-/// Numbers of descriptors that it has closed are its own, whatever the recorder had under them.
+/// The program can reuse descriptor numbers that it has closed, even if the recorder had used them.
 #[test]
 fn a_program_that_closes_all_descriptors_keeps_its_files() {
     if TestDevice::under_test() == TestDevice::Cuda {
@@ -88,7 +88,7 @@ fn a_program_that_closes_all_descriptors_keeps_its_files() {
     assert_eq!(recorded.stdout, "descriptors: ok\n");
     assert_eq!(std::fs::read_to_string(&output).unwrap(), "launched\n".repeat(3));
     let kernels = load_kernels(&recording);
-    // A file that is being written may be among those that the program closes, which ends the recording by name.
+    // The program may close a file that is being written. The recorder then reports that file.
     let is_whole = recorded.status == 0 && kernels.first().is_some_and(|(_, kernel)| kernel.instances.len() == 4);
     assert!(is_whole || recorded.status == mneme_system::exit::NOT_RECORDED, "{recorded}");
     for (database, kernel) in &kernels {
@@ -150,7 +150,7 @@ fn a_recording_is_upstreams_on_the_outside() {
         assert!(recording.folder().join(file).is_file(), "{file}");
     }
     assert_eq!((instance.block_dims.x, instance.grid_dims.x, instance.shared_mem), (128, 8, 0));
-    // n, a, x, y, bias, negate: pointers are not to be folded into the code.
+    // n, a, x, y, bias, negate: pointers cannot be folded into the code.
     assert_eq!(kernel.specializations, [true, true, false, false, true, true]);
     assert_eq!((instance.args[0], instance.args[1]), (1000, u64::from(2.5_f32.to_bits())));
 }
@@ -180,10 +180,10 @@ fn record_shell(folder: &Path, options: &[&str], script: &str) -> Command {
     command
 }
 
-/// What a script does until a signal ends it, or a minute has passed.
+/// A script's wait until a signal ends it, for at most a minute.
 const WAIT: &str = "for _ in {1..1200}; do sleep 0.05; done";
 
-/// Whatever a job scheduler sends to the process that it has started.
+/// Signals that a job scheduler may send to the process that it started.
 #[test]
 fn signals_are_passed_on() {
     let folder = tempfile::tempdir().unwrap();
@@ -201,13 +201,13 @@ fn signals_are_passed_on() {
     assert_eq!(child.wait().unwrap().code(), Some(5));
 }
 
-/// A signal may come when the application runs and the command, which has just forked, does not yet.
+/// A signal may arrive when the application already runs, but the command that has just forked does not.
 #[test]
 fn signals_are_passed_on_from_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let script = format!("trap 'echo alarm; exit 5' ALRM; echo ready; {WAIT}");
     let mut command = record_shell(folder.path(), &[], &script);
-    // SAFETY: a system call, on no memory.
+    // SAFETY: this system call accesses no memory.
     unsafe {
         command.stdout(Stdio::piped()).pre_exec(|| {
             libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
@@ -219,13 +219,13 @@ fn signals_are_passed_on_from_the_start() {
     let own = child.id() as libc::pid_t;
     let stopped = |process: libc::pid_t| {
         let mut status = 0;
-        // SAFETY: a place for the status.
+        // SAFETY: `status` is a valid place.
         assert_eq!(unsafe { libc::waitpid(process, &mut status, libc::__WALL) }, process);
         assert!(libc::WIFSTOPPED(status), "{status:#x}");
         status
     };
     stopped(own);
-    // SAFETY: requests on a stopped child of ours, and on its child, with a place for the number of that.
+    // SAFETY: these requests concern our stopped child and its child, whose number goes to a valid place.
     unsafe {
         let options = libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_EXITKILL;
         assert_eq!(libc::ptrace(libc::PTRACE_SETOPTIONS, own, 0, options), 0);
@@ -250,7 +250,7 @@ fn signals_are_passed_on_from_the_start() {
     assert_eq!(child.wait().unwrap().code(), Some(5));
 }
 
-/// A report that cannot be written says nothing about the application.
+/// A report that cannot be written does not affect the application's status.
 #[test]
 fn the_status_stays_where_reports_cannot_be_written() {
     let folder = tempfile::tempdir().unwrap();
@@ -259,17 +259,17 @@ fn the_status_stays_where_reports_cannot_be_written() {
     for (options, stderr) in [(&["--json", "/dev/full"][..], Stdio::piped()), (&[], full().into())] {
         let outcome = record_shell(folder.path(), options, script).stderr(stderr).output().unwrap();
         assert_eq!(outcome.status.code(), Some(6), "{outcome:?}");
-        // Programs that are found on PATH have the name that they were called by.
+        // Programs found on PATH see the name that they were called by.
         assert_eq!(outcome.stdout, b"bash\n", "{outcome:?}");
     }
-    // Nobody reads what is said.
+    // The reader of the messages is gone.
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let outcome = record_shell(folder.path(), &[], script).stderr(writer).output().unwrap();
     assert_eq!((outcome.status.code(), &*outcome.stdout), (Some(6), &b"bash\n"[..]), "{outcome:?}");
 }
 
-/// The summary is lost, what was recorded is not; the report says so.
+/// The summary is lost, but the recording is complete, and the report says so.
 #[test]
 fn a_process_that_is_killed_is_told_of_with_its_recording() {
     let script = "\"$0\" 1000000 1000 >/dev/null 2>&1 & for _ in {1..1200}; do sleep 0.05; ls \"$1\"/*.json &&
@@ -298,7 +298,7 @@ fn a_process_that_is_killed_is_told_of_with_its_recording() {
     }
 }
 
-/// Nobody can catch SIGKILL: `mneme` is gone, and what it has started goes on.
+/// SIGKILL cannot be caught: `mneme` is gone, but the program that it started continues.
 #[test]
 fn an_application_goes_on_when_mneme_is_killed() {
     let folder = tempfile::tempdir().unwrap();
@@ -316,7 +316,7 @@ fn an_application_goes_on_when_mneme_is_killed() {
     mneme.wait().unwrap();
     std::io::Write::write_all(&mut input, b"go on\n").unwrap();
     assert_eq!(lines.next().as_deref(), Some("saxpy: ok (n=1000)"));
-    // The end of what it prints is its own end.
+    // Its output ends when the program ends.
     assert_eq!(lines.next(), None);
     let mut told = String::new();
     std::io::Read::read_to_string(&mut mneme.stderr.take().unwrap(), &mut told).unwrap();
@@ -324,7 +324,7 @@ fn an_application_goes_on_when_mneme_is_killed() {
     assert_eq!(load_kernels(&path).len(), 1);
 }
 
-/// The preloaded recorder comes behind the libraries that they need themselves.
+/// These libraries search their own dependencies before the preloaded recorder.
 #[test]
 fn libraries_that_the_recorder_does_not_see_are_named() {
     let folder = tempfile::tempdir().unwrap();

@@ -9,7 +9,8 @@ use mneme_e2e::recording::Recording;
 use mneme_system::exit;
 use serde_json::{Value, json};
 
-/// `mneme test` of a recording; times on a busy machine differ by more than any kernel's.
+/// Runs `mneme test` on a recording. The time threshold is large, because times on a busy machine vary more than any
+/// kernel's.
 fn test(folder: &Path) -> Run {
     let test = run(program("mneme")).arg("test").arg(folder).args(["--device", TestDevice::under_test().name()]);
     test.args(["--threshold", "900"])
@@ -34,7 +35,7 @@ fn results_are_compared_with_those_of_before() {
     assert!(verdicts(&again.json()).iter().all(|(_, verdict)| verdict == "same"), "{again}");
     again.complains("4 same on ");
 
-    // Before, one launch took no time, one took long, one was another and one was wrong.
+    // In the earlier results, one launch took no time, one took long, one differed and one was wrong.
     let mut before: Value = serde_json::from_slice(&std::fs::read(path("first.json")).unwrap()).unwrap();
     before["results"][0]["times"] = json!(vec![1; 11]);
     before["results"][1]["times"] = json!(vec![1_000_000_000_000_u64; 11]);
@@ -83,20 +84,20 @@ fn results_of_files_that_cannot_be_written_are_shown() {
     let recording = Recording::of(app("saxpy"), &[]);
     let scratch = tempfile::tempdir().unwrap();
     let none = scratch.path().join("none/file");
-    // Nothing is replayed for a file that has no folder.
+    // If the folder of an output file is missing, no replay runs.
     for option in ["--save", "--json", "--junit", "--markdown"] {
         let refused = test(recording.folder()).arg(option).arg(&none).exit_with(exit::INTERNAL);
         refused.complains("none/file: No such file or directory");
         assert!(refused.stdout.is_empty(), "{refused}");
     }
-    // A disk that is full is known when it is written to; the other files are written.
+    // A full disk is noticed only on writing. The other files are still written.
     let (saved, summary) = (scratch.path().join("saved.json"), scratch.path().join("summary.md"));
     let full = |test: Run| test.args(["--json", "/dev/full"]).arg("--save").arg(&saved).arg("--markdown").arg(&summary);
     let verified = full(test(recording.folder())).exit_with(exit::INTERNAL);
     verified.complains("/dev/full: No space left on device");
     assert!(verified.stdout.contains("1 verified on "), "{verified}");
     assert!(saved.is_file() && summary.is_file());
-    // A verdict that fails is the status all the same.
+    // A failed verdict keeps its status anyway.
     let broken = full(test(recording.folder()).args(["--passes", "no-such-pass"])).exit_with(1);
     broken.complains("/dev/full: No space left on device");
     assert!(broken.stdout.contains("1 BROKEN on "), "{broken}");
@@ -126,7 +127,7 @@ fn times_of_two_clocks_are_not_compared() {
     assert!(other.stdout.contains("1 not comparable on "), "{other}");
     let report = std::fs::read_to_string(path("report.xml")).unwrap();
     assert!(report.contains(r#"tests="1" skipped="1" failures="0""#), "{report}");
-    // A file of before the timer was kept with each result.
+    // A file from before results contained the timer.
     let old = before(&|file| drop(file["results"][0].as_object_mut().unwrap().remove("timer"))).succeed();
     assert!(old.stdout.contains("1 same on "), "{old}");
     let twice = before(&|file| {
@@ -145,7 +146,7 @@ fn pipelines_are_no_options_of_the_replay() {
     }
     let twice = test(recording.folder()).args(["--passes", "original", "--passes", "original"]);
     twice.exit_with(exit::BAD_USAGE).complains("--passes names 'original' twice");
-    // Nor are they commands.
+    // They are not commands either.
     let broken = test(recording.folder()).args(["--passes", "sweep"]).exit_with(1);
     assert!(broken.stdout.contains("sweep: the pass pipeline 'sweep' failed"), "{broken}");
 }
@@ -153,7 +154,7 @@ fn pipelines_are_no_options_of_the_replay() {
 const ACTION: &str = include_str!("../../../examples/regression/action.yml");
 const GITLAB: &str = include_str!("../../../examples/regression/gitlab.yml");
 
-/// The script of a template, without its indentation: the lines behind the first that begins like this.
+/// The script of a template without its indentation: the lines after the first one that begins this way.
 fn script(template: &str, begin: &str) -> String {
     let (_, behind) = template.split_once(begin).unwrap_or_else(|| panic!("no {begin} in {template}"));
     behind.lines().map(str::trim).take_while(|line| !line.ends_with(':')).collect::<Vec<_>>().join("\n")
@@ -166,7 +167,7 @@ fn the_templates_for_github_and_gitlab_run() {
     let path = |name: &str| scratch.path().join(name);
     std::os::unix::fs::symlink(recording.folder(), path("recordings")).unwrap();
     test(recording.folder()).arg("--save").arg(path("results.json")).succeed();
-    // Whatever this machine does now, it took longer before.
+    // Makes the earlier times longer than any time that this machine can take now.
     let mut before: Value = serde_json::from_slice(&std::fs::read(path("results.json")).unwrap()).unwrap();
     before["results"][0]["times"] = json!(vec![1_000_000_000_000_u64; 11]);
     std::fs::write(path("results.json"), before.to_string()).unwrap();

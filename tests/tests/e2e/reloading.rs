@@ -1,6 +1,6 @@
-//! Tests of code that changes while the program runs, or between its runs, in one place.
+//! Tests of code that changes at one path or address, during a run or between runs.
 //!
-//! A plug-in is built anew at its path, a buffer gets another image: a kernel is known by what was loaded.
+//! A plug-in is rebuilt at its path, and a buffer receives another image. The loaded code identifies a kernel.
 
 use std::path::{Path, PathBuf};
 
@@ -42,7 +42,7 @@ fn plugin(step: u32, folder: &Path) -> String {
     file.to_str().unwrap().into()
 }
 
-/// Machine code with its IR.
+/// Machine code with IR.
 fn image(factor: u32, folder: &TempDir) -> String {
     let file = folder.path().join(format!("factor{factor}.cubin"));
     plain_clang()
@@ -62,7 +62,7 @@ fn plain(executable: &Path, arguments: &[&str]) -> Run {
     }
 }
 
-/// Launches of each kernel of a recording, each of which is replayed.
+/// The number of launches of each recorded kernel. Replays each kernel.
 fn launches(recording: &Recording) -> Vec<u64> {
     let mut launches = Vec::new();
     for (file, kernel) in recording.kernels() {
@@ -99,7 +99,7 @@ fn a_plugin_that_is_built_anew_has_kernels_of_its_own() {
     assert_eq!((outcome.stdout.as_str(), &kernel["applied"]["replaced"]), ("2\n2\n", &json!(0)), "{outcome}");
 }
 
-/// The file has the IR of a kernel that is not loaded yet. The CPU device needs the IR itself, and has it from there.
+/// The file contains the IR of a kernel that is not loaded yet. The CPU device needs IR, and takes it from the file.
 #[test]
 fn ir_of_a_plugin_that_was_replaced_before_its_launch_is_not_used() {
     let name = "ir_of_a_plugin_that_was_replaced_before_its_launch_is_not_used";
@@ -115,7 +115,7 @@ fn ir_of_a_plugin_that_was_replaced_before_its_launch_is_not_used() {
     assert_eq!(outcome.stdout, "1\n", "{outcome}");
     let recorded = recording.read_dir().into_iter().flatten().flatten();
     let of_others = recorded.map(|entry| entry.path()).filter_map(|path| KernelRecord::load(&path).ok());
-    // What is recorded is the loaded machine code.
+    // The recording contains the loaded machine code.
     assert!(of_others.flat_map(|record| record.modules).all(|module| !module.ends_with(".bc")), "{outcome}");
 }
 
@@ -142,7 +142,7 @@ fn images_that_a_buffer_has_in_turn_are_kernels_of_their_own() {
     }
 }
 
-/// The file of IR is that of the image that was recorded, and stays when the program is built anew.
+/// The IR file belongs to the recorded image, and stays when the program is rebuilt.
 #[test]
 fn ir_in_a_file_is_that_of_the_recorded_image_alone() {
     if !have_compiler("ir_in_a_file_is_that_of_the_recorded_image_alone") {
@@ -150,7 +150,7 @@ fn ir_in_a_file_is_that_of_the_recorded_image_alone() {
     }
     let folder = tempfile::tempdir().unwrap();
     let host = host("buffer", folder.path());
-    // The CPU device runs the IR that is in the code, and the recorder prefers the file's.
+    // The CPU device runs the IR in the code, but the recorder prefers the file's.
     let [three, five] = [3, 5].map(|factor| image(factor, &folder));
     let ir = folder.path().join("three.bc");
     plain_clang()
@@ -166,7 +166,7 @@ fn ir_in_a_file_is_that_of_the_recorded_image_alone() {
     let (outcome, kernel) = tuned.run_in(&host, &["one", &five], "multiply", &ir);
     assert_eq!((outcome.stdout.as_str(), &kernel["applied"]["replaced"]), ("36\n", &json!(0)), "{outcome}");
 
-    // Recordings of both are told apart, although one of them has the wrong IR: that is the one that does not verify.
+    // Recordings of both are distinguished, although one has the wrong IR. That one does not verify.
     let both =
         Recording::by(|to| record_executable_into(to, &host, &["one", &three, &five]).env("MNEME_IR_PATH", ir[0].1));
     let kernels = both.kernels();

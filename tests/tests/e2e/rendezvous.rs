@@ -1,6 +1,6 @@
-//! Tests of kernels that wait for what comes after their launch.
+//! Tests of kernels that wait for work after their launch.
 //!
-//! Each way of waiting runs alone and under every tool that comes between the application and the device.
+//! Each way of waiting runs alone and under every tool that intervenes between application and device.
 
 use mneme_e2e::apps::app;
 use mneme_e2e::command::Run;
@@ -29,7 +29,7 @@ fn same(run: Run, mode: &str) -> String {
     outcome.stderr
 }
 
-/// Winners for the kernel that waits and for the one that does not.
+/// Winners for the waiting kernel and for the other one.
 fn tuned() -> Tuned {
     let recording = Recording::of(app("rendezvous"), &["ready"]);
     let passes = json!({"passes": "default<O2>"});
@@ -40,7 +40,7 @@ fn tuned() -> Tuned {
     })
 }
 
-/// The kernel that waits is given up, and the one after it is recorded.
+/// The recorder gives up the waiting kernel, and records the next one.
 #[track_caller]
 fn recorded(mode: &str) {
     let folder = tempfile::tempdir().unwrap();

@@ -1,6 +1,6 @@
-//! Tests of spaces from files, samplers that learn, and winners that are confirmed.
+//! Tests of spaces from files, learning samplers, and confirmed winners.
 //!
-//! There are sessions without a device, too.
+//! Some sessions run without a device.
 
 use std::fs;
 use std::path::Path;
@@ -39,7 +39,7 @@ fn trials(folder: &Path) -> Vec<Value> {
 
 #[test]
 fn every_pass_that_a_sequence_may_have_is_llvms_and_keeps_the_kernel_right() {
-    // Sums of whole numbers: no order of operations changes them.
+    // Sums of whole numbers: the order of operations does not matter.
     let recording = Recording::of(app("matmul"), &["40"]);
     let work = tempfile::tempdir().unwrap();
     let space = work.path().join("space.yaml");
@@ -68,7 +68,7 @@ fn a_session_is_confirmed_and_can_be_simulated() {
                 derived:\n  grid.x: ceil(args[2] / block.x)\n\
                 constraints: [block.x != 96, device.multiprocessors > 0, block.x * 16 <= device.registers_per_multiprocessor]\n";
     fs::write(&space, text).unwrap();
-    // The device is asked, also where nothing else runs.
+    // The command queries the device even if it runs nothing else.
     let printed = tune(&instance, &space, &work.path().join("none")).arg("--print-space").succeed().json();
     assert!(printed["device"]["shared_mem_optin"].as_u64() >= Some(48 << 10), "{printed}");
     let all = work.path().join("all");
@@ -96,7 +96,7 @@ fn a_session_is_confirmed_and_can_be_simulated() {
         .find(|line| line.starts_with("BEST: "))
         .unwrap_or_else(|| panic!("no BEST line: {outcome}"));
     let winner = read(&all, "best.json");
-    // A busy machine may confirm a winner or not.
+    // A busy machine may or may not confirm a winner.
     if confirmation["significant"] == true {
         assert_eq!(winner["trial"], finalists[0]["trial"]);
         assert_eq!(winner["speedup"], finalists[0]["speedup"]["estimate"]);
@@ -107,7 +107,7 @@ fn a_session_is_confirmed_and_can_be_simulated() {
         assert_eq!(winner["config"], read(&all, "baseline.json")["config"], "{summary}");
         assert!(!all.join("proteus_tuned_kernels.json").exists());
     }
-    // How to take a winner over is left out by `--quiet`, whatever the times were.
+    // `--quiet` omits the instructions for using a winner, whatever the times are.
     assert!(!outcome.stderr.contains("An application built with Proteus"), "{outcome}");
 
     let simulated = work.path().join("simulated");
@@ -115,13 +115,13 @@ fn a_session_is_confirmed_and_can_be_simulated() {
     tune(&instance, &space, &simulated).args(simulate).arg(&all).succeed();
     let mut recorded = trials(&all);
     for trial in &mut recorded {
-        // Where the runs of the baseline or of another trial stand for its own, what is simulated does not say so.
+        // The simulation does not mark trials that share the runs of the baseline or of another trial.
         trial["result"].as_object_mut().unwrap().remove("shared_with");
     }
     let again = trials(&simulated);
     assert_eq!(again.len(), 9);
     for trial in &again {
-        // What was measured again has a second line, which counts.
+        // Repeated measurements have a second line, which counts.
         let mut before = recorded.iter().rev();
         let before = before.find(|before| before["config_hash"] == trial["config_hash"]).expect("it was tried before");
         assert_eq!(before["result"], trial["result"]);
@@ -199,7 +199,7 @@ fn the_best_of_a_session_is_polished_by_another() {
         .args(["--sampler", "greedy", "--start-from"])
         .arg(first.join("best.json"))
         .succeed();
-    // Configurations that come to the same code end in any order.
+    // Configurations with the same code end in any order.
     let proposed_first = trials(&second).into_iter().find(|trial| trial["trial"] == 0).unwrap();
     assert_eq!(proposed_first["params"], read(&first, "best.json")["params"]);
     let wrong = tune(&instance, &space, &second)

@@ -1,9 +1,9 @@
 //! Eight tuners that share one Optuna study in a PostgreSQL database.
 //!
-//! One of them and the database are killed meanwhile.
+//! The test kills one of them and the database meanwhile.
 //!
 //! `MNEME_TEST_POSTGRES` is the folder of PostgreSQL's programs (Debian 12: `/usr/lib/postgresql/15/bin`), and
-//! `MNEME_TEST_OPTUNA` a Python with optuna and psycopg.
+//! `MNEME_TEST_OPTUNA` is a Python with optuna and psycopg.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -19,11 +19,11 @@ use mneme_e2e::recording::{Recording, TestInstance};
 use serde_json::Value;
 
 const TUNERS: usize = 8;
-/// Of each tuner.
+/// Trials per tuner.
 const TRIALS: usize = 15;
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// A PostgreSQL of this test's own, which listens on a socket in its folder alone.
+/// A PostgreSQL server for this test. It listens only on a socket in its folder.
 struct Database {
     programs: PathBuf,
     folder: PathBuf,
@@ -44,7 +44,8 @@ impl Database {
         self.programs.join(name).display().to_string()
     }
 
-    /// Runs a program on the data; what it says goes to a log, which a server that it starts may go on writing to.
+    /// Runs a program on the data. Its output goes to a log, because a server that it starts may continue to write
+    /// there.
     fn run(&self, name: &str, options: &[&str], more: &[&str]) {
         let data = self.folder.join("data").display().to_string();
         run_as_owner(&self.program(name), &[options, &[&data], more].concat());
@@ -56,7 +57,7 @@ impl Database {
         self.run("pg_ctl", &["start", "-w", "-l", &log, "-o", &options, "-D"], &[]);
     }
 
-    /// As if the machine failed: nobody is asked to finish anything.
+    /// Simulates a machine failure: no process can finish its work.
     fn kill(&self) {
         self.run("pg_ctl", &["stop", "-m", "immediate", "-D"], &[]);
     }
@@ -74,7 +75,7 @@ impl Drop for Database {
     }
 }
 
-/// PostgreSQL does not run as root; Debian's package has a user for it.
+/// PostgreSQL refuses to run as root. Debian's package has a user for it.
 fn as_owner(program: &str) -> Command {
     let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
     let mut command = Command::new(if is_root { "runuser" } else { "env" });
@@ -93,7 +94,7 @@ fn run_as_owner(program: &str, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// What all tuners have in common.
+/// The common settings of all tuners.
 struct Tuning<'a> {
     python: OsString,
     instance: &'a TestInstance,
@@ -175,14 +176,14 @@ fn tuners_that_share_a_study_lose_nothing_and_try_nothing_twice_whatever_is_kill
     let mut values: BTreeMap<(String, String), (String, Value)> = BTreeMap::new();
     for trial in study.iter().filter(|trial| trial[0] != "FAIL") {
         let [state, value, attributes] = [0, 1, 2].map(|place| &trial[place]);
-        // The database was killed before it said that it had a trial: it was asked again, and nobody knows of this one.
+        // The database was killed before it confirmed this trial. The tuner asked again, and this trial was lost.
         let Some(point) = attributes["mneme:point"].as_str() else { continue };
         let session = attributes["mneme:session"].as_str().unwrap().to_owned();
         assert_ne!(state, "RUNNING", "nobody is at work any more: {trial}");
         sessions.entry(point.to_owned()).or_default().insert(session.clone());
         let key = (session, serde_json::from_str::<Value>(point).unwrap().to_string());
         let told = (state.as_str().unwrap().to_owned(), value[0].clone());
-        // A point that Optuna suggests to one session again comes to the same, and is no trial there.
+        // If Optuna suggests a point to a session again, the session reuses the result and adds no trial.
         assert_eq!(values.insert(key, told.clone()).unwrap_or_else(|| told.clone()), told, "{trial}");
     }
     let twice: Vec<_> = sessions.iter().filter(|(_, sessions)| sessions.len() > 1).collect();

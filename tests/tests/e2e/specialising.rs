@@ -1,4 +1,4 @@
-//! Tests of `mneme apply --specialize`: code that is made for launches which repeat.
+//! Tests of `mneme apply --specialize`: code for launches that repeat.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 use crate::applying::Tuned;
 
-/// A run of `paced`, and what is left of it.
+/// A run of `paced`, and its files.
 struct Place {
     folder: TempDir,
 }
@@ -39,8 +39,7 @@ impl Place {
             .env("MNEME_CPU_THREADS", "2")
     }
 
-    /// The application, which ends a while after it was said that something is so: its outcome, and the report on its
-    /// kernel.
+    /// Runs the application, which ends shortly after this message. Returns its outcome and the report on its kernel.
     #[track_caller]
     fn until(&self, options: &[&str], tuned: Option<&Path>, said: &str) -> (ProgramOutput, Value) {
         let [report, stop] = ["report.json", "stop"].map(|name| self.at(name));
@@ -66,7 +65,7 @@ fn of(name: &str) -> PathBuf {
     executable(app(name), Cudart::under_test())
 }
 
-/// Launches, those that were replaced, and those by code that was made for them.
+/// All launches, replaced launches, and launches with specialised code.
 fn counts(kernel: &Value) -> [u64; 3] {
     let applied = &kernel["applied"];
     [&kernel["launches"], &applied["replaced"], &applied["specialised"]].map(|count| count.as_u64().unwrap_or_default())
@@ -80,26 +79,26 @@ fn launches_that_repeat_get_code_of_their_own() {
     let [launches, replaced, specialised] = counts(&kernel);
     assert!(launches > replaced && replaced == specialised && specialised > 0, "{outcome}");
     outcome.complains("no code was made for launches like it yet");
-    // Copies of a variable would be counted in.
+    // Specialised code would count in a copy of the variable.
     outcome.complains("count(int) is not specialised: it uses variables of its module (counted)");
     let entries = || fs::read_dir(place.at("cache/tuned")).unwrap().map(|entry| entry.unwrap().path());
     assert!(entries().all(|path| path.is_file()), "requests are left");
 
-    // The run may have ended before its second code was kept, whose description comes last.
+    // The run may have ended before it kept its second code. The description is written last.
     let kept = || entries().filter(|path| path.extension().is_some_and(|it| it == "json")).count();
     for _ in 0..5 {
         if kept() < 2 {
             place.until(&["--specialize"], None, "is specialised");
         }
     }
-    // The number of the launch is not folded, so that there are two codes for all of them.
+    // The number of the launch is not folded, so two codes serve all launches.
     let codes: Vec<PathBuf> = entries().filter(|path| path.extension().is_some_and(|it| it == "code")).collect();
     assert_eq!(codes.len(), 2, "{codes:?}");
     let (outcome, kernel) = place.until(&["--specialize=integers"], None, "is specialised");
     assert!(counts(&kernel)[2] > 0, "{outcome}");
     outcome.complains("from the cache, 0 compiled");
 
-    // Damage is compiled anew.
+    // Damaged code is compiled again.
     codes.iter().for_each(|code| fs::write(code, "damaged").unwrap());
     let (outcome, kernel) = place.until(&["--specialize"], None, "is specialised");
     assert!(counts(&kernel)[2] > 0, "{outcome}");
@@ -130,7 +129,7 @@ fn a_winner_is_specialised_while_it_is_used() {
     assert!(kernel["applied"]["reshaped"].as_u64().unwrap() > 0, "{outcome}");
 }
 
-/// An argument that varies is not folded, and still decides the grid where the winner's rule says so.
+/// An argument that varies is not folded, but still determines the grid if the winner's rule uses it.
 #[test]
 fn code_for_launches_that_repeat_is_for_no_other_grid() {
     if !have_compiler("code_for_launches_that_repeat_is_for_no_other_grid") {
@@ -149,7 +148,7 @@ fn code_for_launches_that_repeat_is_for_no_other_grid() {
             DeviceArray<int> y(capacity);
             long wrong = 0;
             for (int round = 0; round < (count > 1 ? 20000 : 1); ++round) {
-                // Eight blocks of 64 threads, now and then sixteen.
+                // Eight blocks of 64 threads, sometimes sixteen.
                 int n = (round % 8 == 5 ? 1024 : 512) - round % 40;
                 y.clear();
                 scale<<<capacity / 64, 64>>>(y.get(), n);
@@ -183,15 +182,15 @@ fn code_for_launches_that_repeat_is_for_no_other_grid() {
     assert!(counts(&report["kernels"][0])[2] > 0, "{outcome}");
 }
 
-/// Both processes are the first of their PID namespace, as in containers that share a cache.
+/// Both processes are the first in their PID namespace, as in containers that share a cache.
 #[test]
 fn processes_with_one_number_get_their_own_code() {
-    // NVIDIA's driver does not start in a PID namespace that sees another one's /proc.
+    // NVIDIA's driver does not start in a PID namespace if /proc belongs to another one.
     if TestDevice::under_test() == TestDevice::Cuda {
         eprintln!("processes_with_one_number_get_their_own_code: for the CPU device");
         return;
     }
-    // Others than root have PID namespaces in a user namespace alone.
+    // Users other than root can create PID namespaces only inside a user namespace.
     let works = |options: &&str| run("unshare").args([*options, "true"]).outcome().status == 0;
     let Some(options) = ["-pf", "-rpf"].into_iter().find(|options| works(options)) else {
         eprintln!("processes_with_one_number_get_their_own_code: no PID namespaces here");
@@ -205,7 +204,7 @@ fn processes_with_one_number_get_their_own_code() {
         wait $one; status=$?; wait $other && exit $status"#;
     let run = place.apply(&["--specialize", "--", "sh", "-c", script]).arg(&twins).arg(&stop).arg(options);
     let outcome = run.outcome_with("multiply(unsigned int*, int, int) is specialised", || {
-        // Long enough for the other one's code.
+        // Enough time for the other process's code.
         std::thread::sleep(Duration::from_secs(3));
         fs::write(&stop, "").unwrap();
     });
@@ -239,7 +238,7 @@ fn a_helper_that_dies_leaves_the_application_its_own_code() {
     let builder = home.join(&name_of_builder);
     let plain = unrecorded(app("paced")).args(["400", "500"]).succeed();
     let real = program(&name_of_builder);
-    // The CPU device compiles the program itself with it, by mneme-cc.
+    // For the CPU device, mneme-cc compiles the program with this builder as well.
     let with = |dies: &str| {
         let name = real.display();
         let script =
@@ -253,7 +252,7 @@ fn a_helper_that_dies_leaves_the_application_its_own_code() {
         assert!(kernels.iter().all(|kernel| kernel["launches"] == 400), "{outcome}");
         outcome
     };
-    // Dies at random.
+    // It dies at random.
     for _ in 0..3 {
         with("[ $((RANDOM % 2)) = 0 ]");
     }

@@ -1,6 +1,6 @@
-//! Tests of exit statuses and the sentences that go with them.
+//! Tests of exit statuses and their messages.
 //!
-//! They are in docs/reference/exit-status.md.
+//! docs/reference/exit-status.md lists them.
 
 use mneme_e2e::apps::app;
 use mneme_e2e::command::run;
@@ -87,7 +87,7 @@ fn recordings_that_are_not_there() {
     let instance = recording.single();
     let missing = TestInstance::new(&recording.folder().join("12345.json"), &instance.id);
     missing.replay("default<O3>").exit_with(exit::NO_INPUT).complains("12345.json");
-    // The message for an unknown instance names those that there are.
+    // The message about an unknown instance lists the existing ones.
     let unknown = TestInstance::new(&instance.database, "1");
     unknown.replay("default<O3>").exit_with(exit::BAD_USAGE).complains(&instance.id);
     let text = recording.folder().join("67890.json");
@@ -95,7 +95,7 @@ fn recordings_that_are_not_there() {
     TestInstance::new(&text, &instance.id).replay("default<O3>").exit_with(exit::BAD_RECORDING);
 }
 
-/// A missing path has one status in all commands, whatever it was to be: a recording, results, a source, a space.
+/// A missing path has the same status in all commands, for recordings, results, sources and spaces.
 #[test]
 fn a_path_that_is_missing_has_the_same_status_everywhere() {
     let recording = Recording::of(app("saxpy"), &[]);
@@ -147,7 +147,7 @@ fn a_path_that_is_missing_has_the_same_status_everywhere() {
         let outcome = run(program(words.next().unwrap())).args(words).folder(home.path()).exit_with(exit::NO_INPUT);
         assert!(outcome.stderr.contains("none") && outcome.stderr.trim().lines().count() == 1, "{line}: {outcome}");
     }
-    // What is in a recording, or is not, is another mistake.
+    // A missing part of a recording is a different error.
     for line in ["mneme-replay", "mneme-tune", "mneme-bisect", "mneme ls", "mneme export --standalone recording to"] {
         for [option, value] in [["--kernel", "none"], ["-rid", "1"]] {
             let mut words = line.split(' ');

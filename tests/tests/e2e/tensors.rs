@@ -1,8 +1,8 @@
-//! Tests of programs built by nvcc with `wmma` and floats of eight bits.
+//! Tests of programs built by nvcc with `wmma` and eight-bit floats.
 
 use crate::nvcc::verify_text;
 
-/// Every half and every code, and floats of all magnitudes, against what NVIDIA's header computes on the host.
+/// All half-precision values and codes, and floats of all magnitudes, compared with NVIDIA's header on the host.
 #[test]
 fn floats_of_eight_bits_are_those_of_the_host() {
     let text = r#"
@@ -57,7 +57,7 @@ fn floats_of_eight_bits_are_those_of_the_host() {
     verify_text("floats_of_eight_bits_are_those_of_the_host", text, 6);
 }
 
-/// Every type of element and shape, in both layouts, against a loop over the numbers, which are small integers.
+/// All element types and shapes, in both layouts, compared with a loop over small integers.
 #[test]
 fn fragments_are_multiplied() {
     let text = r#"
@@ -78,7 +78,7 @@ fn fragments_are_multiplied() {
         template <typename F> __device__ void round(F &fragment, const float *) {
             for (auto &x : fragment.x) x = wmma::__float_to_tf32(x);
         }
-        // The factors pass through shared memory or do not; d = 2 (a b + c).
+        // The factors go through shared memory, or directly; d = 2 (a b + c).
         template <int M, int N, int K, typename T, typename C, typename D, typename LA, typename LB>
         __global__ void multiply(const typename Stored<T>::type *a, const typename Stored<T>::type *b, const C *c, D *d,
                                  int lda, int ldb, int ldc, bool by_columns) {

@@ -1,4 +1,4 @@
-//! Tests of trusted files, of the modes of what is written, and of what reaches a terminal.
+//! Tests of trusted files, modes of written files, and output to a terminal.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -13,7 +13,7 @@ use mneme_system::exit;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A user who is neither the one that runs the tests nor root.
+/// A user other than root and the user of the tests.
 const STRANGER: u32 = 65533;
 
 fn recording() -> Recording {
@@ -28,14 +28,14 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// Makes a folder one that a stranger can change: the stranger's, if the tests may give files away.
+/// Lets a stranger change a folder. The folder gets the stranger as its owner if the tests may do that.
 fn give_away(folder: &Path) {
     if chown(folder, Some(STRANGER), None).is_err() {
         set_mode(folder, 0o777);
     }
 }
 
-/// Results beside a recording, as sessions write them, with `measured` in their options.
+/// Results next to a recording, as sessions write them, with `measured` in their options.
 struct Session {
     folder: TempDir,
     database: String,
@@ -73,7 +73,7 @@ impl Session {
             .env("MNEME_TRUST", "")
     }
 
-    /// Runs the application, which has to succeed; launches that got tuned code.
+    /// Runs the application, which must succeed. Returns the number of launches with tuned code.
     #[track_caller]
     fn replaced(&self, options: &[&str], from: &Path) -> u64 {
         let results = self.at("results");
@@ -91,11 +91,11 @@ fn a_session_finds_its_own_recording_and_none_in_the_current_folder() {
     let instance = recording.single();
     let session = Session::of(&instance, Value::Null);
     let elsewhere = tempfile::tempdir().unwrap();
-    // A file that cannot be read, so that whoever takes it says so.
+    // An unreadable file, so a program that uses it reports an error.
     fs::create_dir(elsewhere.path().join("recording")).unwrap();
     fs::write(elsewhere.path().join(&session.database), "{}").unwrap();
     assert_eq!(session.replaced(&[], elsewhere.path()), 1);
-    // Nor one that is there alone.
+    // It ignores that file even if the session's own recording is missing.
     fs::rename(session.at("recording"), session.at("moved")).unwrap();
     let refused = session.apply().arg("--tuned").arg(session.at("results")).arg("--").arg(vecadd());
     refused.folder(elsewhere.path()).exit_with(exit::BAD_USAGE).complains("-rdb");
@@ -120,7 +120,7 @@ fn results_and_caches_that_a_stranger_can_change_are_not_used() {
     let tuned = session.at("cache/tuned");
     let entries = || fs::read_dir(&tuned).unwrap().count();
     assert_eq!(entries(), 2);
-    // The code in the cache is no machine code any more, so that a run which used it would say so.
+    // The cached code is no longer valid machine code, so a run that used it would report an error.
     give_away(&tuned);
     assert_eq!(session.replaced(&[], session.folder.path()), 1);
     assert_eq!(entries(), 2, "nothing of this run is in it");
@@ -172,7 +172,7 @@ fn a_folder_of_a_strangers_is_not_learnt_in_and_the_program_runs() {
     run(program("mneme")).arg("learn").arg(&learnt).exit_with(exit::BAD_USAGE).complains("--trust");
 }
 
-/// Everything in a folder and the folder itself.
+/// All files in a folder, and the folder.
 fn everything(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {

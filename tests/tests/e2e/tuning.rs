@@ -1,6 +1,6 @@
-//! Tests of `mneme-tune` on a small space, walked completely.
+//! Tests of `mneme-tune` on a small space, searched completely.
 //!
-//! Every candidate is verified; the best one is last.
+//! Every candidate is verified, and the best one comes last.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,7 +18,7 @@ fn tune(tuner: Run, instance: &TestInstance, results: &Path) -> Run {
         .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
         .args(["--device", TestDevice::under_test().name()])
         .args(["--space-preset", "launch", "--launch-dim", "x", "--sampler", "exhaustive"])
-        // Winners are confirmed in tests of their own.
+        // Separate tests confirm winners.
         .args(["--iterations", "2", "--warmup", "1", "--finalists", "0", "--results-dir"])
         .arg(results)
 }
@@ -66,7 +66,7 @@ fn an_exhaustive_sweep_ends_with_the_best() {
     }
     assert!(folder.join("logs/tune.log").is_file());
 
-    // The report again, by hand, with the trials for other programs.
+    // Writes the report again by hand, with the trials for other programs.
     let written = fs::read_to_string(folder.join("report.html")).expect("the report");
     assert!(
         written.contains("<svg") && written.contains("vecadd") && written.contains("mneme replay -rdb"),
@@ -94,7 +94,7 @@ fn an_exhaustive_sweep_ends_with_the_best() {
 
 #[test]
 fn candidates_that_do_not_verify_do_not_win() {
-    // Fewer threads than elements leave work undone, which would be the fastest: this kernel has no loop.
+    // This kernel has no loop, so fewer threads than elements leave work undone, which would be fastest.
     let recording = Recording::of(app("inplace"), &["4096"]);
     let results = tempfile::tempdir().unwrap();
     let folder = results.path().join("sweep");
@@ -116,11 +116,11 @@ fn a_baseline_that_fails_stops_the_tuning() {
         .args(["--baseline", "pipeline"])
         .exit_with(1);
     assert!(!outcome.stdout.contains("BEST: "), "{outcome}");
-    // The application's own code does not fail, but no candidate verifies.
+    // The application's own code works, but no candidate verifies.
     let folder = results.path().join("original");
     let outcome = tune(run(program("mneme-tune")), &recording.single(), &folder).args(broken).exit_with(2);
     assert!(!outcome.stdout.contains("BEST: "), "{outcome}");
-    // A pipeline that LLVM cannot read ends the session before it begins, and the results before it stay.
+    // If LLVM cannot parse a pipeline, the session ends before it begins, and earlier results stay.
     let outcome = tune(run(program("mneme-tune")), &recording.single(), &folder)
         .args(["--passes", "default<O2>", "function(loop-rotat)"])
         .exit_with(exit::BAD_USAGE);
@@ -130,7 +130,7 @@ fn a_baseline_that_fails_stops_the_tuning() {
     assert_eq!(fs::read_dir(results.path()).unwrap().count(), 2, "{outcome}");
 }
 
-/// A reduction that writes a sum for each block is right with the recorded grid alone.
+/// A reduction that writes one sum per block is right only with the recorded grid.
 #[test]
 fn the_grid_stays_for_kernels_that_read_it() {
     let recording = Recording::of(app("partial_sums"), &[]);
@@ -150,7 +150,7 @@ fn the_grid_stays_for_kernels_that_read_it() {
     assert_eq!(summary["num_other_grid"], summary["num_failed_verification"], "{summary}");
 }
 
-/// A space in Python: what the first page of the tuning guide tries, all of it.
+/// A space in Python: the complete first example of the tuning guide.
 const ENTIRE_SPACE: &str = r#"
 from mneme.mneme_types import ExperimentConfiguration
 from mneme.tuning.search_space import CategoricalParam, IntRangeParam, SearchSpace
@@ -179,7 +179,7 @@ class EntireSpace(SearchSpace):
         return ExperimentConfiguration.from_dict({**self.recorded, "block": self.block})
 "#;
 
-/// The end of command lines and configuration files of the tuning guide.
+/// The end of command lines and configuration files in the tuning guide.
 const RUNS: [&str; 6] =
     ["iterations: 5", "warmup: 2", "workers: 1", "metric: mean", "objective: time", "sampler: exhaustive"];
 
@@ -227,7 +227,7 @@ fn the_exhaustive_example_in_all_its_forms() {
     assert!(outcome.stdout.contains("\n[79] passes=default<Oz> blockDim.x=1024 "), "{outcome}");
     assert!(outcome.stdout.lines().any(|line| line.starts_with("BEST: passes=default<O")), "{outcome}");
 
-    // The same from a file, which finds the results of the first and overwrites nothing.
+    // The same from a file. It finds the results of the first run and overwrites nothing.
     let text = file(
         "space_module: examples/tuning_vecadd_exhaustive.py:EntireSpace\nresults_dir: mneme-tune-results/vecadd-exhaustive",
     );
@@ -255,7 +255,7 @@ fn the_exhaustive_example_in_all_its_forms() {
     assert_eq!(hashes("vecadd-file"), hashes("vecadd-builtin"), "the command line changes how often, the file what");
     assert_eq!(read(&folder_of("vecadd-file"), "config.json")["iterations"], 1);
 
-    // What the class is told, and what is wrong with it.
+    // The arguments of the class, and errors in them.
     let space = tune(&[&selection[..], &module, &["--space-arg", "low=512", "--print-space"]].concat()).json();
     assert_eq!(space["size"], 9 * 5);
     let wrong = [&selection[..], &["--space-module", "examples/tuning_vecadd_exhaustive.py:None"]].concat();
@@ -266,7 +266,7 @@ fn the_exhaustive_example_in_all_its_forms() {
         .complains("has no class None");
 }
 
-/// Runs the class that docs/guides/python.md shows.
+/// Runs the class from docs/guides/python.md.
 #[test]
 fn the_space_of_the_python_page_is_tuned() {
     let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/guides/python.md")).unwrap();
@@ -324,7 +324,7 @@ fn a_kernel_is_tuned_for_all_its_instances() {
         let sum: f64 = instances.iter().map(|instance| instance["metric"].as_f64().unwrap()).sum();
         assert!((trial["metric"].as_f64().unwrap() - sum / 3.0).abs() < 1.0, "each was launched once: {trial}");
     }
-    // The best of one instance is verified on the others before it is reported.
+    // The best configuration of one instance is verified on the others before it is reported.
     let (first, _) = kernel.instances.iter().next().unwrap();
     let folder = results.path().join("verified");
     tune(&["-rid", first, "--verify-all", "--results-dir"]).arg(&folder).succeed();
@@ -361,7 +361,7 @@ fn a_session_that_is_killed_goes_on() {
         ]);
         space.succeed().json()["size"].as_u64().unwrap() as usize
     };
-    // `timeout` ends it after each of these; what was measured stays.
+    // `timeout` ends it after each of these times. The measurements stay.
     let mut before = Vec::new();
     for limit in ["0.4", "0.8", "1.2"] {
         let mut killed = std::process::Command::new("timeout");

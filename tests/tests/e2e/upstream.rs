@@ -1,6 +1,6 @@
-//! Tests of recordings in the files of the existing Mneme.
+//! Tests of recordings in the file format of the existing Mneme.
 //!
-//! They are written, listed, shown, replayed and tuned; damaged ones are named.
+//! The tests write, list, show, replay and tune them. Damaged files are reported by name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ fn mneme(command: &str) -> Run {
     run(program("mneme")).arg(command)
 }
 
-/// Records into the files of the existing Mneme.
+/// Records in the file format of the existing Mneme.
 #[track_caller]
 fn record_as(format: &str, name: &str, arguments: &[&str]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -39,7 +39,7 @@ fn single(folder: &Path) -> TestInstance {
     TestInstance::new(&kernels[0].0, kernels[0].1.instances.keys().next().unwrap())
 }
 
-/// Leaves only what the existing Mneme writes.
+/// Keeps only the parts that the existing Mneme writes.
 fn forget_what_is_ours(database: &Path) {
     let mut record = KernelRecord::load(database).unwrap();
     record.ours = KernelDetails::default();
@@ -71,7 +71,7 @@ fn both_kinds_of_epilogue_are_written_listed_and_replayed() {
         let instance = single(folder.path());
         let (prologue, epilogue) = state_paths(&instance);
         assert_eq!((layout(&prologue).kind, layout(&epilogue).kind), (SnapshotKind::Bytes, kind));
-        // The application's own code is one file, or two where there is PTX of it.
+        // The application's own code is one file, or two if there is PTX of it.
         let names = names(folder.path());
         let others = names.iter().filter(|name| !name.starts_with("RecordedOriginal"));
         assert_eq!(others.count(), 5, "a lock, a database, its IR, two snapshots: {names:?}");
@@ -81,7 +81,7 @@ fn both_kinds_of_epilogue_are_written_listed_and_replayed() {
                 "it maps whole pages: {blob:?}"
             );
         }
-        // All of that is mapped at once before a replay by the existing Mneme.
+        // The existing Mneme maps all of it at once before a replay.
         let blobs = layout(&prologue).blobs;
         let start = blobs.iter().map(|blob| blob.address).min().unwrap();
         let end = blobs.iter().map(|blob| blob.address + blob.reserved).max().unwrap();
@@ -110,7 +110,7 @@ fn both_kinds_of_epilogue_are_written_listed_and_replayed() {
     }
 }
 
-/// Parameters of several sizes, structures by value, variables, constants, pointers in memory.
+/// Parameters of several sizes, structures by value, variables, constants, and pointers in memory.
 #[test]
 fn what_only_the_ir_tells_is_taken_from_there() {
     for (name, arguments) in [("saxpy", &["1000"][..]), ("bigstruct", &[]), ("globals", &[]), ("list", &[])] {
@@ -132,7 +132,7 @@ fn an_existing_recording_is_converted_copied_and_removed() {
     single(target.path()).verify("default<O3>", &[]);
     let copy = tempfile::tempdir().unwrap();
     mneme("copy").args([target.path(), copy.path()]).succeed();
-    // Poison maps are not copied: the first replay of a copy makes them again.
+    // Poison maps are not copied. The first replay of a copy recreates them.
     let recorded = names(target.path()).into_iter().filter(|name| !name.ends_with(".poison"));
     assert_eq!(names(copy.path()), recorded.collect::<Vec<_>>());
     single(copy.path()).verify("default<O3>", &[]);
@@ -166,7 +166,7 @@ fn cut_and_wrong_files_are_one_sentence() {
     }
 }
 
-/// Of a HIP program: what the code is for is in the IR alone.
+/// For a HIP program, only the IR identifies the target.
 #[test]
 fn a_recording_of_an_amd_gpu_is_read_and_replayed() {
     for name in ["vecadd", "saxpy", "reduce", "bigstruct", "globals", "dims", "waves"] {

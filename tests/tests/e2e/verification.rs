@@ -1,6 +1,6 @@
-//! Tests that a replay is verified for good reasons only.
+//! Tests that a replay is verified only for good reasons.
 //!
-//! What differs is found, and damage is not mistaken for data.
+//! Replays find differences, and do not mistake damage for data.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,21 +24,21 @@ fn float_atomics_verify_under_a_tolerance_only() {
     let recording = Recording::of(app("floatsum"), &[]);
     let instance = recording.single();
     let options = ["--rtol", "1e-4", "--atol", "0"];
-    // Another launch shape adds the same numbers in another order: some of the 64 bins are rounded otherwise.
+    // Another launch shape adds the same numbers in another order, so some of the 64 bins are rounded differently.
     let reshaped = ["--block-dim-x", "64"];
     instance.refute("default<O3>", &reshaped);
     let json = instance.verify("default<O3>", &[&reshaped[..], &options[..]].concat());
     let error = |name: &str| json["Result"][name].as_f64().unwrap_or_else(|| panic!("{name}: {json}"));
     let (absolute, relative, ulp) = (error("largest_error"), error("largest_relative_error"), error("largest_ulp"));
     assert!(absolute > 0.0 && relative > 0.0 && relative <= 1e-4 && ulp >= 1.0 && ulp.fract() == 0.0, "{json}");
-    // In whatever unit the tolerance is, the same kind of figures.
+    // The figures have the same form for every unit of the tolerance.
     let json = instance.verify("default<O3>", &[&reshaped[..], &["--tolerance", "f32:1000:ulp"]].concat());
     assert!(
         json["Result"]["largest_relative_error"].as_f64().is_some_and(|error| error > 0.0 && error < 1e-4),
         "{json}"
     );
     instance.verify("default<O3>", &options);
-    // A tolerance that is too tight for what differs says by how much.
+    // With a tolerance that is too tight, the message gives the error.
     let json = instance.refute("default<O3>", &["--rtol", "1e-12", "--atol", "0", "--block-dim-x", "64"]);
     assert!(json["Result"]["mismatch"]["largest_error"].as_f64() > Some(0.0), "{json}");
     assert!(json["Result"]["largest_error"].is_null(), "of verified results only: {json}");
@@ -54,7 +54,7 @@ fn a_norm_judges_a_buffer_as_a_whole() {
     {
         instance.verify("default<O3>", &under(tolerance));
     }
-    // The kernel writes to argument 2 alone, so no byte is compared.
+    // The kernel writes only to argument 2, so no byte is compared.
     instance.replay("default<O3>").args(under("argument:2=ignore")).exit_with(exit::UNPROVEN);
     instance.refute("default<O3>", &under("argument:0=ignore"));
     let json = instance.refute("default<O3>", &under("argument:2=f32:1e-12:relative:l2"));
@@ -67,7 +67,7 @@ fn a_norm_judges_a_buffer_as_a_whole() {
 fn tolerances_for_floats_leave_integers_of_the_same_allocation_exact() {
     let recording = Recording::of(app("arena"), &[]);
     let instance = recording.single();
-    // One block of 32 leaves most of both undone, and every float passes.
+    // One block of 32 threads leaves most of both undone, but every float passes.
     let loose = ["--grid-dim-x", "1", "--rtol", "1e30"];
     let json = instance.refute("default<O3>", &loose);
     let mismatch = &json["Result"]["mismatch"];
@@ -78,7 +78,7 @@ fn tolerances_for_floats_leave_integers_of_the_same_allocation_exact() {
         (&"f32".into(), &512.into())
     );
     let named = ["--tolerance", "argument:0=f32:1e9", "--tolerance", "argument:1=ignore"];
-    // The result passes, but a kernel that does nothing would pass as well.
+    // The result passes, but a kernel without effect would pass as well.
     instance.replay("default<O3>").args(["--grid-dim-x", "31"]).args(named).exit_with(exit::UNPROVEN);
 }
 
@@ -128,7 +128,7 @@ fn a_corrupted_epilogue_is_found() {
     let (prologue, epilogue) = state_paths(&instance);
     let before = MemoryState::load(&prologue).unwrap();
     let mut after = MemoryState::load(&epilogue).unwrap();
-    // A well-formed epilogue that claims zeros where the kernel wrote something.
+    // A well-formed epilogue with zeros where the kernel wrote other values.
     let changed = (0..after.chunks.len())
         .flat_map(|region| (0..after.chunks[region].len()).map(move |chunk| (region, chunk)))
         .find(|(region, chunk)| after.chunks[*region][*chunk] != before.chunks[*region][*chunk])
@@ -137,7 +137,7 @@ fn a_corrupted_epilogue_is_found() {
     after.save(&epilogue).unwrap();
     instance.refute("default<O3>", &[]);
 
-    // And one that is not well-formed.
+    // And a malformed one.
     flip_middle_byte(&epilogue);
     instance.replay("default<O3>").exit_with(exit::BAD_RECORDING);
     fs::remove_file(&epilogue).unwrap();

@@ -1,6 +1,6 @@
 //! Tests of `mneme record` and `mneme profile` around an application.
 //!
-//! They look at what the two choose, say and end with.
+//! They check the commands' choices, messages and statuses.
 
 use mneme_e2e::apps::{app, executable};
 use mneme_e2e::command::{Run, run};
@@ -78,7 +78,7 @@ fn every_second_launch() {
 
 #[test]
 fn a_recording_that_fails_shows_in_the_status() {
-    // A file where the packs should be: whoever runs this, even root, cannot write there.
+    // A file in place of the packs' folder: nobody can write there, not even root.
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("packs"), "").unwrap();
     record_into(folder.path(), app("saxpy"), &["1000"]).exit_with(exit::NOT_RECORDED).complains("not recorded");

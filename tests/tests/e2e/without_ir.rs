@@ -1,7 +1,7 @@
-//! Tests of programs that nobody built with `mneme-cc`.
+//! Tests of programs built without `mneme-cc`.
 //!
-//! They are what nvcc makes, and Python's JIT compilers. They need a GPU (`MNEME_TEST_DEVICE=cuda`), and nvcc or the
-//! Python package in question; without them a test says so and ends.
+//! nvcc or Python's JIT compilers generate them. The tests need a GPU (`MNEME_TEST_DEVICE=cuda`), and nvcc or the
+//! Python package. Otherwise they print a note and pass.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +13,7 @@ use mneme_recording::CodeKind;
 use mneme_recording::database::KernelRecord;
 use mneme_system::exit;
 
-/// Whether a test can run; says why not.
+/// Whether a test can run. Otherwise prints why not.
 fn have_gpu(test: &str) -> bool {
     let have = TestDevice::under_test() == TestDevice::Cuda;
     if !have {
@@ -33,7 +33,7 @@ fn recording_of(folder: &Path, options: &[&str], command: &[&str]) -> Run {
     line.args(command).env("MNEME_DEVICE", "cuda")
 }
 
-/// Replays every instance with these further options and requires that it verifies.
+/// Replays every instance with these further options, and requires that it verifies.
 fn verify(folder: &Path, options: &[&str]) -> Vec<(PathBuf, KernelRecord)> {
     let kernels = load_kernels(folder);
     for (database, kernel) in &kernels {
@@ -51,7 +51,7 @@ fn verify(folder: &Path, options: &[&str]) -> Vec<(PathBuf, KernelRecord)> {
     kernels
 }
 
-/// What LLVM does is refused for machine code, and the remedy named.
+/// LLVM's options are refused for machine code, and the message names the remedy.
 fn refuses_what_needs_ir(database: &Path, id: &str) {
     for option in ["default<O2>", "--llvm=19", "--llvm=all"] {
         let replay =
@@ -60,7 +60,7 @@ fn refuses_what_needs_ir(database: &Path, id: &str) {
     }
 }
 
-/// nvcc's switches, and what is recorded of the program.
+/// nvcc's switches, and the expected kind of recorded code.
 const NVCC: [(&[&str], CodeKind); 5] = [
     (&["-arch=sm_90"], CodeKind::Ptx),
     (&["-arch=sm_90", "-Xfatbin", "-compress-all"], CodeKind::Ptx),
@@ -72,8 +72,8 @@ const NVCC: [(&[&str], CodeKind); 5] = [
     ),
 ];
 
-/// Builds a program by the nvcc of this machine in each way, records it, and replays every instance as it was recorded
-/// and lifted from its PTX.
+/// Builds a program with this machine's nvcc in each way, records it, and replays every instance unchanged and lifted
+/// from its PTX.
 fn what_nvcc_builds(name: &str) {
     if !have_gpu("nvcc") {
         return;
@@ -130,7 +130,7 @@ programs_by_nvcc!(
     variables_by_nvcc "variables",
 );
 
-/// Relocatable PTX is linked when the driver loads it.
+/// The driver links relocatable PTX when it loads it.
 #[test]
 fn relocatable_ptx_of_nvcc_is_recorded_and_replays_verified() {
     if !have_gpu("relocatable PTX") {
@@ -155,7 +155,7 @@ fn relocatable_ptx_of_nvcc_is_recorded_and_replays_verified() {
     }
 }
 
-/// Records a program of tests/python-apps by the names of its kernels.
+/// Records a program of tests/python-apps, selecting kernels by name.
 fn python(name: &str, package: &str, kernels: &str) {
     if !have_gpu(name) {
         return;
@@ -192,7 +192,7 @@ fn cupy() {
     python("cupy_raw", "cupy", "cupy_scale");
 }
 
-/// The kernel runs in another process than the one whose memory it changes.
+/// The kernel runs in one process and changes another process's memory.
 #[test]
 fn memory_shared_by_cupy() {
     python("cupy_sharing", "cupy", "cupy_twice");
@@ -208,7 +208,7 @@ fn numba() {
     python("numba_kernel", "numba.cuda", "numba_axpy");
 }
 
-/// Each rank has memory that the other writes to (NCCL's), and each records.
+/// Each rank has memory that the other one writes (NCCL's), and each rank records.
 #[test]
 fn ranks_of_pytorch_that_use_nccl() {
     if !have_gpu("NCCL") {
@@ -224,7 +224,7 @@ fn ranks_of_pytorch_that_use_nccl() {
     let file = checkout().join("tests/python-apps/torch_distributed.py");
     let torchrun =
         ["python3", "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2", file.to_str().unwrap()];
-    // Multicast objects are not recorded, and not every machine has them.
+    // Multicast objects are not recorded, and some machines lack them.
     let command =
         recording_of(&recording, &["-rr", "elementwise_kernel", "-mr", "2"], &torchrun).env("NCCL_NVLS_ENABLE", "0");
     let outcome = command.env("MNEME_RECORD_RANKS", "all").succeed();

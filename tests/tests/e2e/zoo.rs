@@ -1,7 +1,7 @@
 //! Tests that cheats neither verify nor win, and that their honest twins do.
 //!
-//! Cheats stand in for the kernels of `zoo.cu`. Each is right on the recorded input, or nearly always, or as far as a
-//! careless comparison tells, and would be wrong in the application, or no faster there.
+//! Cheats replace the kernels of `zoo.cu`. A cheat is right on the recorded input, or nearly always, or for a careless
+//! comparison. In the application it would be wrong, or not faster.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -31,10 +31,10 @@ const TOTAL: &str = "
     #define INDEX int i = blockIdx.x * blockDim.x + threadIdx.x;
 ";
 
-/// Honest code, by kernel and by what it is the twin of.
+/// Honest code, with its kernel and the cheat that it resembles.
 const HONEST: &[(&str, &str)] = &[
     ("mixed", "KERNEL { INDEX out[i] = mix(in[i]); }"),
-    // It keeps inputs for the time of a launch.
+    // It keeps inputs during a launch.
     (
         "mixed",
         "KERNEL {
@@ -44,7 +44,7 @@ const HONEST: &[(&str, &str)] = &[
             out[i] = mix(kept[threadIdx.x]);
         }",
     ),
-    // It has a table, and a counter that is 0 again.
+    // It has a table, and a counter that returns to 0.
     (
         "mixed",
         "__device__ const unsigned table[2] = {2654435761u, 3u};
@@ -78,7 +78,7 @@ const HONEST: &[(&str, &str)] = &[
     ),
 ];
 
-/// A name, the kernel, and what finds it out if that is sure: a doubt, or `""` for memory that is wrong.
+/// Name, kernel, and the doubt that exposes the cheat, if that is certain; `""` stands for wrong memory.
 const CHEATS: &[(&str, &str, Option<&str>, &str)] = &[
     ("nothing", "mixed", Some(""), "KERNEL {}"),
     ("part of the grid", "mixed", Some(""), "KERNEL { INDEX if (blockIdx.x % 8 != 7) out[i] = mix(in[i]); }"),
@@ -185,7 +185,7 @@ const CHEATS: &[(&str, &str, Option<&str>, &str)] = &[
     ),
     ("results that are zero", "total", Some(""), "KERNEL { INDEX if (i < n) atomicAdd(&sums[blockIdx.x], in[i]); }"),
     ("the fill, undone", "mixed", Some(""), "KERNEL { INDEX out[i] ^= 0xaaaaaaaau; }"),
-    // Results of `mixed` are odd or even as the input is, whatever was filled.
+    // Results of `mixed` are odd or even like the input, whatever the filling.
     (
         "only where the fill is",
         "mixed",
@@ -205,12 +205,12 @@ const CHEATS: &[(&str, &str, Option<&str>, &str)] = &[
     ),
 ];
 
-/// How often `mixed` mixes: so often that a launch is long enough for times to tell something.
+/// The number of rounds of `mixed`, so a launch is long enough to measure.
 fn rounds() -> u32 {
     if TestDevice::under_test() == TestDevice::Cuda { 20_000 } else { 300 }
 }
 
-/// A cheat that has the recorded results, and computes all others.
+/// A cheat that looks up the recorded results, and computes all others.
 fn lookup() -> String {
     let mut table = String::from("__device__ const unsigned table[4000] = {");
     for place in 0..4000u32 {
@@ -235,7 +235,7 @@ impl Zoo {
         TestInstance::new(&database, record.instances.keys().next().unwrap())
     }
 
-    /// The result of a source in the kernel's place.
+    /// The result of replaying a source instead of the kernel.
     fn replay(&self, kernel: &str, source: &str) -> Value {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("given.cu");
