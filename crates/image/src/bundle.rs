@@ -2,16 +2,16 @@
 //!
 //! Plain: `__CLANG_OFFLOAD_BUNDLE__`, u64 number of entries, and for each u64 offset, u64 size, u64 length of its name
 //! and the name (`hipv4-amdgcn-amd-amdhsa--gfx90a`). Compressed: `CCOB`, u16 version, u16 method (0 zlib, 1 zstd), then
-//! sizes (version 2: u32 of the whole file and u32 of what comes out; version 3: both u64; version 1 has the latter
-//! only) and a u64 hash. Described in clang's documentation, "Clang Offload Bundler".
+//! sizes (version 2: u32 of the whole file and u32 of the decompressed data; version 3: both u64; version 1 only has
+//! the latter) and a u64 hash. Described in clang's documentation, "Clang Offload Bundler".
 
 use std::borrow::Cow;
 
-/// Of the structure around a bundle in a HIP program: "HIPF", read as a little endian number.
+/// Magic of the structure around a bundle in a HIP program: "HIPF", read as a little endian number.
 pub const WRAPPER_MAGIC: u32 = 0x4849_5046;
 pub const MAGIC: &[u8] = b"__CLANG_OFFLOAD_BUNDLE__";
 pub const COMPRESSED_MAGIC: &[u8] = b"CCOB";
-/// An upper bound on what a bundle may decompress to, bytes.
+/// An upper bound on the decompressed size of a bundle, bytes.
 const MAX_RAW: u64 = 1 << 28;
 const MAX_ENTRIES: u64 = 4096;
 
@@ -26,12 +26,12 @@ pub struct BundleEntry<'a> {
 impl<'a> BundleEntry<'a> {
     /// The processor, with its features ("gfx90a:xnack+"); "" for the host's entry.
     pub fn processor(&self) -> &'a str {
-        // Features end with a sign, and the names of families have hyphens in them.
+        // Features end with a sign, and names of families contain hyphens.
         self.id.rfind("-gfx").map_or("", |at| &self.id[at + 1..])
     }
 }
 
-/// The plain bundle of an image, decompressed where it has to be; `None` for what is none, or damaged.
+/// The plain bundle of an image, decompressed if necessary; `None` if the image is something else or damaged.
 pub fn plain(image: &[u8]) -> Option<Cow<'_, [u8]>> {
     if image.starts_with(MAGIC) {
         return Some(Cow::Borrowed(image));
@@ -40,7 +40,7 @@ pub fn plain(image: &[u8]) -> Option<Cow<'_, [u8]>> {
     let word = |at: usize| Some(u32::from_le_bytes(rest.get(at..at + 4)?.try_into().ok()?));
     let long = |at: usize| Some(u64::from_le_bytes(rest.get(at..at + 8)?.try_into().ok()?));
     let (version, method) = (word(0)? & 0xffff, word(0)? >> 16);
-    // Where the header ends, how long the file is, and what comes out.
+    // The end of the header, the length of the file, and the decompressed size.
     let (header, file, raw) = match version {
         1 => (4 + 4 + 8, image.len() as u64, u64::from(word(4)?)),
         2 => (4 + 4 + 4 + 8, u64::from(word(4)?), u64::from(word(8)?)),
@@ -64,8 +64,8 @@ pub fn plain(image: &[u8]) -> Option<Cow<'_, [u8]>> {
     (bytes.len() as u64 == raw && bytes.starts_with(MAGIC)).then_some(Cow::Owned(bytes))
 }
 
-/// How long a bundle is, plain or compressed, bytes: `long` gives the eight of it at an offset. `None` for what is
-/// none, and for the first version of a compressed one, which does not say.
+/// The length of a bundle, plain or compressed, bytes; `long` returns the eight bytes at an offset. `None` for other
+/// images, and for version 1 of compressed bundles, which lacks the length.
 pub fn size(long: impl Fn(u64) -> u64) -> Option<u64> {
     let first = long(0);
     if first.to_le_bytes().starts_with(COMPRESSED_MAGIC) {
@@ -86,7 +86,7 @@ pub fn size(long: impl Fn(u64) -> u64) -> Option<u64> {
     Some(end.max(at))
 }
 
-/// The entries of a plain bundle; those outside the image are left out.
+/// The entries of a plain bundle; entries outside the image are skipped.
 pub fn entries(bundle: &[u8]) -> Vec<BundleEntry<'_>> {
     let mut found = Vec::new();
     let Some(rest) = bundle.strip_prefix(MAGIC) else { return found };

@@ -29,13 +29,12 @@ impl MappedFile {
     }
 }
 
-/// The contents of a section of an ELF image, `None` if it has none of that name (or is no ELF image).
+/// The contents of a section of an ELF image; `None` if the section is missing or the image is not ELF.
 pub fn section<'a>(image: &'a [u8], name: &str) -> Option<&'a [u8]> {
     sections(image).into_iter().find(|(known, _)| *known == name).map(|(_, contents)| contents)
 }
 
-/// Names and contents of the sections of an ELF image; none of what is no such image. The tables of symbols, which may
-/// be large, are not read.
+/// Names and contents of the sections of an ELF image; empty for other images. Skips symbol tables, which may be large.
 pub fn sections(image: &[u8]) -> Vec<(&str, &[u8])> {
     let read = || {
         let header = Elf::parse_header(image).ok()?;
@@ -53,10 +52,10 @@ pub fn sections(image: &[u8]) -> Vec<(&str, &[u8])> {
     read().unwrap_or_default()
 }
 
-/// What ELF images of 64 bits begin with that are little endian.
+/// The first bytes of a little-endian 64-bit ELF image.
 pub const MAGIC: &[u8; 6] = b"\x7fELF\x02\x01";
 
-/// The eight bytes at an offset as a number, little endian; 0 outside of the bytes.
+/// Reads the eight bytes at an offset as a little-endian number; 0 outside the bytes.
 pub(super) fn long(bytes: &[u8]) -> impl Fn(u64) -> u64 {
     move |at| {
         let at = usize::try_from(at).unwrap_or(usize::MAX);
@@ -65,18 +64,18 @@ pub(super) fn long(bytes: &[u8]) -> impl Fn(u64) -> u64 {
     }
 }
 
-/// Size that an ELF image says it has, bytes, from as much of it as there is. `None` for what is none.
+/// The size of an ELF image according to its headers, bytes. The image may be incomplete. `None` for other images.
 pub fn size_of(image: &[u8]) -> Option<u64> {
     size(long(image))
 }
 
-/// Size of an ELF image, bytes: the end of its tables and sections, whichever comes last. `long` gives the eight bytes
-/// at an offset as a number. `None` for what is none.
+/// The size of an ELF image, bytes: the end of its last table or section. `long` returns the eight bytes at an offset
+/// as a number. `None` for other images.
 pub fn size(long: impl Fn(u64) -> u64) -> Option<u64> {
     if !long(0).to_le_bytes().starts_with(MAGIC) {
         return None;
     }
-    // Offsets of fields are those of the ELF64 header and of a section's.
+    // Offsets of fields in the ELF64 header and in section headers.
     let half = |offset: u64| long(offset & !7) >> (8 * (offset & 7)) & 0xffff;
     let table = |offset: u64, size: u64, count: u64| offset.checked_add(size * count);
     let (sections, section_size, count) = (long(40), half(58), half(60));
@@ -91,7 +90,7 @@ pub fn size(long: impl Fn(u64) -> u64) -> Option<u64> {
     Some(end)
 }
 
-/// What the dynamic section says about a program.
+/// The facts in a program's dynamic section.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// `DT_NEEDED` names.
@@ -100,7 +99,7 @@ pub struct Needs {
     pub device_code: bool,
 }
 
-/// Reads the needs of an executable or library; empty for what is no ELF image.
+/// Reads the needs of an executable or library; empty for images other than ELF.
 pub fn needs(image: &[u8]) -> Needs {
     let Ok(elf) = Elf::parse(image) else { return Needs::default() };
     let has =
@@ -111,7 +110,7 @@ pub fn needs(image: &[u8]) -> Needs {
     }
 }
 
-/// Whether an executable or library takes a function of this name from another.
+/// Whether an executable or library imports a function of this name.
 pub fn imports(image: &[u8], name: &str) -> bool {
     let Ok(elf) = Elf::parse(image) else { return false };
     elf.dynsyms.iter().any(|symbol| symbol.is_import() && elf.dynstrtab.get_at(symbol.st_name) == Some(name))
@@ -123,12 +122,12 @@ pub struct LoadedObject {
     pub path: std::path::PathBuf,
     /// Addresses of its loadable segments.
     pub segments: Vec<Range<usize>>,
-    /// Those that the program cannot write, which hold what the file does: addresses, and offset in the file, bytes.
+    /// Read-only segments, which match the file: addresses, and offset in the file, bytes.
     pub constant: Vec<(Range<usize>, u64)>,
 }
 
 impl LoadedObject {
-    /// Where in the file bytes are that the program cannot write; `None` for all others.
+    /// The offset in the file of read-only bytes; `None` for all others.
     pub fn file_offset(&self, bytes: Range<usize>) -> Option<u64> {
         let holds = |(segment, _): &&(Range<usize>, u64)| segment.start <= bytes.start && bytes.end <= segment.end;
         let (segment, offset) = self.constant.iter().find(holds)?;
@@ -173,7 +172,7 @@ pub fn loaded_objects() -> Vec<LoadedObject> {
     objects
 }
 
-/// The object that an address of this process lies in.
+/// The object that contains an address of this process.
 pub fn object_at(address: usize) -> Option<LoadedObject> {
     loaded_objects().into_iter().find(|object| object.segments.iter().any(|segment| segment.contains(&address)))
 }
@@ -213,7 +212,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_damage_makes_it_panic(at in 0usize..4096, byte in any::<u8>(), length in 64usize..16384) {
-            // A small object whose section table is within reach of the damage.
+            // A small object, whose section table is near the damage.
             let mut bytes = vec![0u8; 16384];
             bytes[..8].copy_from_slice(b"\x7fELF\x02\x01\x01\x00");
             for (at, value) in [(16, 1u16), (18, 62), (52, 64), (58, 64), (60, 4), (62, 1)] {

@@ -1,9 +1,9 @@
-//! LLVM IR that compilers other than `mneme-cc` leave in what they make.
+//! LLVM IR that compilers other than `mneme-cc` embed in their output.
 //!
 //! - Proteus: device variables `_jit_bitcode…` in a cubin; sections `.jit.bitcode…` of an AMDGPU code object.
-//! - clang's `-fembed-bitcode=all`: the variable `llvm.embedded.module` in section `.llvmbc`. PTX has no sections, and
-//!   no points in names: in a cubin it is a device variable. In other objects it is the section, in which linkers put
-//!   those of all units one after another. A host object's own holds the IR of the host.
+//! - clang's `-fembed-bitcode=all`: the variable `llvm.embedded.module` in section `.llvmbc`. PTX lacks sections, and
+//!   dots in names: in a cubin it is a device variable. In other objects it is the section, in which linkers
+//!   concatenate the modules of all units. A host object's own section holds the IR of the host.
 
 use super::bitcode::{is_bitcode, modules, triple};
 use super::cubin::{self, Cubin};
@@ -13,32 +13,32 @@ use super::elf;
 const PROTEUS_VARIABLE: &str = "_jit_bitcode";
 /// Start of the names of the sections that hold a kernel's bitcode for Proteus in an AMDGPU code object.
 const PROTEUS_SECTION: &str = ".jit.bitcode";
-/// The variables of clang's `-fembed-bitcode` in a cubin: the bitcode, and the options that it was made with.
+/// The variables of clang's `-fembed-bitcode` in a cubin: the bitcode, and the options of its compilation.
 const CLANG_MODULE: &str = "llvm_$_embedded_$_module";
 const CLANG_OPTIONS: &str = "llvm_$_cmdline";
 /// The section of `-fembed-bitcode` in other objects.
 const CLANG_SECTION: &str = ".llvmbc";
-/// How the names of the tables begin that CUDA's mathematical functions read (libdevice).
+/// Name prefix of the tables for CUDA's mathematical functions (libdevice).
 const MATH_TABLE: &str = "__cudart_";
-/// How the triples of NVIDIA's architectures begin.
+/// Prefix of triples of NVIDIA architectures.
 const NVIDIA: &str = "nvptx";
 
-/// Who has put IR there.
+/// The compiler that embedded the IR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum IrProducer {
     Proteus,
     Clang,
 }
 
-/// Whether a device variable is none of the program's own: nobody changes it, so that code may have it as it was
-/// compiled.
+/// Whether a device variable does not belong to the program itself: it never changes, so code may contain its compiled
+/// value.
 pub fn is_foreign(variable: &str) -> bool {
     [PROTEUS_VARIABLE, MATH_TABLE].iter().any(|start| variable.starts_with(start))
         || variable == CLANG_MODULE
         || variable == CLANG_OPTIONS
 }
 
-/// The modules that a cubin was made from: Proteus's where there are any, else clang's.
+/// The modules from which a cubin was made: Proteus's if present, otherwise clang's.
 pub fn in_cubin<'a>(image: &'a [u8], cubin: &Cubin) -> Option<(IrProducer, Vec<&'a [u8]>)> {
     let named = |is_meant: fn(&str) -> bool| -> Vec<&'a [u8]> {
         let variables = cubin.variables.iter().filter(|variable| is_meant(&variable.name));
@@ -55,7 +55,7 @@ pub fn in_code_object(image: &[u8]) -> Vec<(String, &[u8])> {
     sections_of(image, sections).into_iter().filter(|(_, bytes)| is_bitcode(bytes)).collect()
 }
 
-/// The modules for NVIDIA's architectures in the section `.llvmbc` of an ELF object.
+/// The modules for NVIDIA architectures in the section `.llvmbc` of an ELF object.
 pub fn in_object(image: &[u8]) -> Vec<&[u8]> {
     let sections = sections_of(image, |name| name == CLANG_SECTION);
     let found = sections.into_iter().flat_map(|(_, bytes)| modules(bytes));

@@ -1,13 +1,11 @@
-//! Images in memory that come without a length.
-//!
-//! Programs hand an image to the driver by its address alone.
+//! Images in memory without a known length: programs pass only an image's address to the driver.
 
 use super::{bundle, elf, fatbin};
 
-/// Text without an end within this many bytes is no PTX.
+/// Longer texts without an end are not PTX.
 const MAX_TEXT: usize = 256 << 20;
 
-/// Past the structure around a fat binary's address, if there is one; `None` where that structure has no address.
+/// Skips the structure around a fat binary's address, if present; `None` if that structure lacks an address.
 ///
 /// # Safety
 /// There is a wrapper or an image at the address.
@@ -25,8 +23,8 @@ pub unsafe fn contents(image: *const u8) -> Option<*const u8> {
 }
 
 /// Size of an image, bytes: a fat binary, an offload bundle, an ELF image, or text up to its NUL. `None` for text
-/// without an end, for an image whose tables contradict each other, and for the first version of a compressed bundle,
-/// which does not say.
+/// without an end, for an image with contradictory tables, and for version 1 of compressed bundles, which lacks the
+/// size.
 ///
 /// # Safety
 /// There is a whole image at the address.
@@ -49,14 +47,15 @@ pub unsafe fn size(image: *const u8) -> Option<u64> {
     (length < MAX_TEXT).then_some(length as u64)
 }
 
-/// Whether an image tells by a magic number what it is; what does not is text.
+/// Whether an image begins with a magic number; all others are text.
 pub fn has_headers(image: &[u8]) -> bool {
     [&fatbin::MAGIC.to_le_bytes()[..], elf::MAGIC, bundle::MAGIC, bundle::COMPRESSED_MAGIC]
         .iter()
         .any(|magic| image.starts_with(magic))
 }
 
-/// Whether an image has a magic number. No byte is read behind one that differs, as the smallest text is a NUL.
+/// Whether an image has a magic number. Stops reading at the first difference, because the smallest text is a single
+/// NUL.
 ///
 /// # Safety
 /// There is an image at the address.
@@ -106,7 +105,7 @@ mod tests {
         assert_eq!(size_of(&compressed), None);
     }
 
-    /// The linker puts the table of sections last; a file that is cut before it is still told whole.
+    /// The linker puts the table of sections last; a file cut before it still states its full size.
     #[test]
     fn an_executable_is_as_long_as_its_file() {
         let own = std::fs::read("/proc/self/exe").unwrap();

@@ -1,4 +1,4 @@
-//! IR in files that the user names, for code that has none with it.
+//! IR in files that the user names, for code without embedded IR.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ use mneme_system::files::trust;
 
 use super::{bitcode, elf, embedded};
 
-/// IR of a kernel in the files of `MNEME_IR_PATH`: the extension it is recorded under, and the file's contents.
+/// IR of a kernel in the files of `MNEME_IR_PATH`: the extension for recording it, and the file's contents.
 ///
-/// The list is separated by colons; of a folder, all files are meant: `.bc`, `.ll`, and ELF objects with a section
-/// `.llvmbc`. Without LLVM only names can be looked for, hence the first module that defines (`.ll`) or mentions the
-/// kernel is taken, as a whole.
+/// The list is separated by colons; a folder stands for all of its files: `.bc`, `.ll`, and ELF objects with a section
+/// `.llvmbc`. Without LLVM, only names can be searched, so this takes the first complete module that defines (`.ll`) or
+/// mentions the kernel.
 pub fn find(kernel: &str) -> Option<(&'static str, Vec<u8>)> {
     let list = environment::variable_os("MNEME_IR_PATH")?;
     std::env::split_paths(&list).flat_map(|path| files(&path)).find_map(|path| ir_file(&path, kernel))
@@ -26,7 +26,7 @@ fn files(path: &Path) -> Vec<PathBuf> {
 }
 
 fn ir_file(path: &Path, kernel: &str) -> Option<(&'static str, Vec<u8>)> {
-    // A stranger's file is none: the program is not the place to say so, and `mneme record` has refused it before.
+    // Skip a stranger's file silently: this runs in the application, and `mneme record` has already refused such files.
     let bytes = || trust::read(path).ok();
     match path.extension().and_then(|extension| extension.to_str()) {
         Some("bc") => bytes()
@@ -70,7 +70,7 @@ mod tests {
         assert!(find("k3").is_none());
     }
 
-    /// Of an object with the IR of its host and of its device, the device's is meant.
+    /// From an object with the IR of host and device, the device's IR is taken.
     #[test]
     fn ir_in_an_object_is_found_by_name() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,15 +1,15 @@
-//! A shared library without code, for programs that are linked with one that is not installed.
+//! A shared library without code, for programs linked with a library that is not installed.
 //!
-//! Where another library has the functions already, because it is preloaded, the dynamic loader still wants a file of
-//! the name that the program is linked with, and the symbol versions that the program names: without them it writes a
-//! line for each version. Symbols without a version, the preloaded library's, satisfy a reference of any version.
+//! Even if a preloaded library already provides the functions, the dynamic loader requires a file with the linked name
+//! and the symbol versions that the program names; it prints a warning for each missing version. The preloaded
+//! library's unversioned symbols satisfy references with any version.
 
 use goblin::elf::Elf;
 
 const HEADER: usize = 64;
 const PROGRAM_HEADER: usize = 56;
 
-/// A growing image: everything is at the address of its offset.
+/// A growing image, in which addresses equal offsets.
 struct Image(Vec<u8>);
 
 impl Image {
@@ -25,7 +25,7 @@ impl Image {
     }
 }
 
-/// Hash of a name of the System V ABI.
+/// The System V ABI's hash of a name.
 fn hash(name: &str) -> u64 {
     let mut hash = 0u32;
     for byte in name.bytes() {
@@ -39,8 +39,8 @@ fn hash(name: &str) -> u64 {
 /// `EM_X86_64` or `EM_AARCH64`.
 const MACHINE: u64 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
 
-/// An ELF64 library for this machine's processor with these symbol versions, and no symbols: those that are looked for
-/// in it are found in the library that it needs, if it needs one (a path).
+/// An ELF64 library for this machine's processor with these symbol versions and without symbols. Lookups continue in
+/// the library that it needs, if any (a path).
 pub fn library(name: &str, versions: &[String], needed: Option<&str>) -> Vec<u8> {
     let mut strings = vec![0u8];
     let mut add = |text: &str| {
@@ -53,12 +53,12 @@ pub fn library(name: &str, versions: &[String], needed: Option<&str>) -> Vec<u8>
         std::iter::once(name).chain(versions.iter().map(String::as_str)).map(|text| (add(text), hash(text))).collect();
     let needed = needed.map(&mut add);
     let mut image = Image(vec![0; HEADER + 3 * PROGRAM_HEADER]);
-    // A symbol, which is none, of the version of all unversioned ones.
+    // A null symbol, with the version of unversioned ones.
     let symbols = image.at(8);
     image.put(&[(0, 8), (0, 8), (0, 8)]);
     let symbol_versions = image.at(2);
     image.put(&[(1, 2)]);
-    // One bucket with no chain.
+    // One bucket with an empty chain.
     let table = image.at(8);
     image.put(&[(1, 4), (1, 4), (0, 4), (0, 4)]);
     let definitions = image.at(8);
@@ -91,7 +91,7 @@ pub fn library(name: &str, versions: &[String], needed: Option<&str>) -> Vec<u8>
     let end = image.0.len() as u64;
     let Image(bytes) = image;
     let mut head = Image(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0".to_vec());
-    // ET_DYN, the machine, version, no entry, program headers, no sections, flags, and the sizes of these.
+    // ET_DYN, the machine, version, no entry point, program headers, no sections, flags, and the sizes of these.
     head.put(&[(3, 2), (MACHINE, 2), (1, 4), (0, 8), (HEADER as u64, 8), (0, 8), (0, 4)]);
     head.put(&[(HEADER as u64, 2), (PROGRAM_HEADER as u64, 2), (3, 2), (64, 2), (0, 2), (0, 2)]);
     // PT_LOAD, which the loader also writes to, PT_DYNAMIC, and PT_GNU_STACK, which is not executable.
@@ -104,7 +104,7 @@ pub fn library(name: &str, versions: &[String], needed: Option<&str>) -> Vec<u8>
     bytes
 }
 
-/// The symbol versions that a program names of libraries whose names begin so.
+/// The symbol versions that a program requires from libraries with this name prefix.
 pub fn versions_named(program: &[u8], libraries: &str) -> Vec<String> {
     let Ok(elf) = Elf::parse(program) else { return Vec::new() };
     let text = |offset: usize| elf.dynstrtab.get_at(offset);
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(run(&["one_1", "one_2", "one_3"]), (Some(34), String::new()));
         assert!(run(&["one_1"]).1.contains("version `one_2' not found"));
 
-        // By itself, it has the functions of the library that it needs.
+        // On its own, it provides the functions of the library that it needs.
         let own = here.join("own.so");
         std::fs::write(here.join("libone.so.5"), library("libone.so.5", &[], own.to_str())).unwrap();
         let source = "#include <dlfcn.h>\nint main(void) { void *one = dlopen(\"libone.so.5\", RTLD_NOW); \

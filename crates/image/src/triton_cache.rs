@@ -1,8 +1,8 @@
-//! The stages that Triton keeps of the code that it has compiled.
+//! The compilation stages in Triton's cache.
 //!
-//! Triton loads machine code alone. Its cache has a folder for each kernel that it has compiled, with a file for each
-//! stage under the kernel's name: `NAME.cubin` beside `NAME.ptx` and `NAME.llir`. PyTorch's compiler has caches of its
-//! own, of the same layout (tried with Triton 3.6 and PyTorch 2.11).
+//! Triton loads machine code only. Its cache has a folder for each compiled kernel, with a file for each stage under
+//! the kernel's name: `NAME.cubin` beside `NAME.ptx` and `NAME.llir`. PyTorch's compiler has separate caches with the
+//! same layout (tested with Triton 3.6 and PyTorch 2.11).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,18 +12,18 @@ use mneme_system::files::trust::Folder;
 
 use super::elf::{LoadedObject, loaded_objects};
 
-/// Bytes of a file.
+/// The maximum size of a file, bytes.
 const MOST: u64 = 64 << 20;
 
 /// The stages before a kernel's machine code.
 pub struct TritonStages {
     pub ptx: Vec<u8>,
-    /// LLVM IR as text, of Triton's own LLVM.
+    /// LLVM IR as text, from Triton's own LLVM.
     pub llir: Option<Vec<u8>>,
 }
 
-/// The stages of a kernel whose machine code is this; `None` where no cache has it, or the program has nothing to do
-/// with Triton: caches may be large.
+/// The stages of a kernel with this machine code; `None` if the caches lack it, or if the program does not use Triton:
+/// searching large caches is slow.
 pub fn stages(cubin: &[u8], kernel: &str) -> Option<TritonStages> {
     let is_of_triton = |object: &LoadedObject| {
         let name = object.path.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
@@ -35,13 +35,13 @@ pub fn stages(cubin: &[u8], kernel: &str) -> Option<TritonStages> {
     caches().iter().find_map(|cache| stages_in(cache, cubin, kernel))
 }
 
-/// Caches that exist and that no stranger can write to, as the program's environment says at its start.
+/// Existing caches that strangers cannot write to, according to the program's environment at its start.
 fn caches() -> Vec<Folder> {
     let folder = |name: &str| variable_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let home = folder("TRITON_HOME").or_else(|| folder("HOME"));
     let named = folder("TRITON_CACHE_DIR").into_iter().chain(home.map(|home| home.join(".triton/cache")));
     let mut caches: Vec<Folder> = named.filter_map(|folder| Folder::open(&folder).ok()).collect();
-    // PyTorch's has one for each device. In the temporary folder are those of other users, too.
+    // PyTorch has one cache for each device. The temporary folder also contains those of other users.
     let temporary = folder("TMPDIR").unwrap_or_else(|| "/tmp".into());
     let is_inductors =
         |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("torchinductor_"));
@@ -58,13 +58,13 @@ fn entries(folder: &Path) -> impl Iterator<Item = PathBuf> + use<> {
 }
 
 fn stages_in(cache: &Folder, cubin: &[u8], kernel: &str) -> Option<TritonStages> {
-    // A mangled name is none of Triton's, and may be longer than a file's.
+    // Triton does not use mangled names, which may also be longer than a file name.
     if kernel.is_empty() || kernel.contains('/') || kernel.len() > 200 {
         return None;
     }
     let stages = |folder: PathBuf| {
         let found = folder.join(format!("{kernel}.cubin"));
-        // Cheap, for there may be thousands of folders.
+        // A cheap check, because there may be thousands of folders.
         let is_alike = found.symlink_metadata().is_ok_and(|file| file.len() == cubin.len() as u64);
         if !is_alike {
             return None;
@@ -99,7 +99,7 @@ mod tests {
         }
         fs::write(cache.path().join("two/add.llir"), "ir").unwrap();
         fs::write(cache.path().join("a file"), "").unwrap();
-        // What others could have put there, or would never end.
+        // Files that others could have written, or that never end.
         let at = |name: &str| cache.path().join(name);
         let place = |folder: &str, code: &str| {
             fs::create_dir(at(folder)).unwrap();

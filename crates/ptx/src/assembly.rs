@@ -1,4 +1,4 @@
-//! Instructions that stay what they are, as inline assembly.
+//! Instructions that stay PTX, as inline assembly.
 
 use std::fmt::Write as _;
 
@@ -18,10 +18,10 @@ struct Assembly<'a> {
 }
 
 impl<'a> Emitter<'a, '_> {
-    /// Writes an instruction as inline assembly, its guard included.
+    /// Writes an instruction as inline assembly, including its guard.
     ///
     /// # Errors
-    /// An operand that inline assembly cannot have.
+    /// Inline assembly does not support one of the operands.
     pub fn assembly(&mut self, op: &Op<'a>) -> Result<(), LiftError> {
         let emitter = self;
         if emitter.is_cpu() {
@@ -43,7 +43,7 @@ impl<'a> Emitter<'a, '_> {
             let outputs = &mut assembly.outputs;
             op.operands[0].registers(&mut |register| outputs.push(register));
         }
-        // What is not written where the guard does not hold, or is read as well, comes in as it goes out.
+        // A register that keeps its value if the guard is false, or that is also read, is both input and output.
         let keeps = written && (op.guard.is_some() || op.updates_first());
         if keeps {
             for (index, register) in assembly.outputs.clone().into_iter().enumerate() {
@@ -70,7 +70,7 @@ impl<'a> Emitter<'a, '_> {
     }
 }
 
-/// Addresses of frames are generic here, and an instruction that is left alone would take them for others.
+/// Frame addresses are generic here, which an unchanged instruction would misinterpret.
 fn refuse_frames(op: &Op<'_>) -> Result<(), LiftError> {
     let space = op.modifiers.iter().find_map(|word| Space::of(word));
     let frame = matches!(space, Some(Space::Local | Space::Param)) && !matches!(op.name, "isspacep");
@@ -80,7 +80,7 @@ fn refuse_frames(op: &Op<'_>) -> Result<(), LiftError> {
     Ok(())
 }
 
-/// The type that a register is passed as: bits, which every instruction takes.
+/// The type in which a register is passed: bits, which every instruction accepts.
 fn passed(ty: Ty) -> Ty {
     Ty::Int(ty.bits().max(1))
 }
@@ -100,7 +100,7 @@ impl<'a> Assembly<'a> {
         Err(LiftError::at(self.line, format!("{what} of the instruction {}", self.op)))
     }
 
-    /// Adds an input and gives its place.
+    /// Adds an input and returns its index.
     fn input<'m>(
         &mut self,
         emitter: &mut Emitter<'m, '_>,
@@ -181,7 +181,7 @@ impl<'a> Assembly<'a> {
 
     fn emit(self, emitter: &mut Emitter<'_, '_>, op: &Op<'_>) {
         let types: Vec<Ty> = self.outputs.iter().map(|register| passed(emitter.ty(*register))).collect();
-        // Bytes have no class of registers of their own.
+        // Bytes lack a register class.
         let wide = |ty: &Ty| if *ty == Ty::Int(8) { Ty::Int(16) } else { *ty };
         let mut constraints: Vec<String> = types.iter().map(|ty| format!("={}", class(*ty))).collect();
         let mut arguments = Vec::new();
@@ -191,7 +191,7 @@ impl<'a> Assembly<'a> {
             arguments.push(format!("{} {value}", wide(&ty).text()));
         }
         let (memory, collective) = (touches_memory(op), op.row.collective);
-        // Tensor cores on registers, votes and the like read no memory.
+        // Tensor cores on registers, votes and similar instructions do not access memory.
         let is_pure = !memory
             || (matches!(op.name, "mma" | "wmma" | "movmatrix") && !op.text.contains(['[']) && !has_address(op));
         let (effect, attributes) = match (is_pure, collective) {

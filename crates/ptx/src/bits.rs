@@ -20,7 +20,7 @@ impl<'a> Emitter<'a, '_> {
         let (to, sources) = op.operands.split_first()?;
         match (op.name, sources, &op.words()[..]) {
             ("shf", [low, high, amount], [direction @ ("l" | "r"), mode @ ("wrap" | "clamp")]) => {
-                // Beyond a word the clamped form stays where the other begins again.
+                // For shifts beyond a word the clamped form saturates, while the other wraps.
                 let wraps = *mode == "wrap" || matches!(amount, Resolved::Int(amount) if (*amount as u32) < 32);
                 if wraps {
                     let name = format!("llvm.fsh{direction}.i32");
@@ -104,7 +104,7 @@ impl<'a> Emitter<'a, '_> {
         }
     }
 
-    /// `prmt` with a mode, which has the third operand choose among four selectors.
+    /// `prmt` with a mode: the third operand chooses among four selectors.
     fn permute(&mut self, selectors: u64, to: &Resolved<'a>, [a, b, c]: [&Resolved<'a>; 3]) -> Option<()> {
         let (a, b, c) = (self.bits(a, 32)?, self.bits(b, 32)?, self.bits(c, 32)?);
         let number = self.value(format_args!("and i32 {c}, 3"));
@@ -120,7 +120,7 @@ impl<'a> Emitter<'a, '_> {
         self.call(ty, &format!("llvm.ctlz.{}", ty.text()), &[(ty, a), (Ty::Int(1), "false")])
     }
 
-    /// A shift of two words by a number that may be larger than one.
+    /// A shift of two words by a number that may exceed one word.
     fn clamped_shift(
         &mut self,
         direction: &str,
@@ -141,7 +141,7 @@ impl<'a> Emitter<'a, '_> {
         self.write_bits(to, 64, &value, false)
     }
 
-    /// Writes a number of bits, which has 32 of them whatever was counted.
+    /// Writes a count of bits, which is always a 32-bit number.
     fn counted(&mut self, count: bool, to: &Resolved<'a>, ty: Ty, value: &str) -> Option<()> {
         if !count || ty == Ty::Int(32) {
             return self.write_to(to, ty, value, false);
@@ -207,7 +207,7 @@ impl<'a> Emitter<'a, '_> {
         }
         let end = from + count;
         if scalar.is_signed() {
-            // Beyond the word its sign goes on.
+            // The sign continues beyond the word.
             if end >= bits {
                 return self.value(format_args!("ashr {text} {a}, {from}"));
             }
@@ -235,7 +235,7 @@ impl<'a> Emitter<'a, '_> {
         Some(self.value(format_args!("or {text} {new}, {old}")))
     }
 
-    /// Place and length of a field: the low bytes of two operands, at most the width.
+    /// Position and length of a field: the low bytes of two operands, limited to the width.
     fn field(&mut self, operands: [&Resolved<'a>; 2], bits: u32, wide: u32) -> Option<[String; 2]> {
         let most = bits.to_string();
         let mut part = |operand: &Resolved<'a>| {
@@ -253,7 +253,7 @@ impl<'a> Emitter<'a, '_> {
         let [from, count] = self.field(place, bits, wide)?;
         let whole = self.extend(&value, bits, wide, scalar.is_signed());
         let moved = self.value(format_args!("ashr i{wide} {whole}, {from}"));
-        // Length 0 would shift by the width.
+        // A length of 0 would shift by the full width.
         let empty = self.value(format_args!("icmp eq i{wide} {count}, 0"));
         let some = self.value(format_args!("select i1 {empty}, i{wide} 1, i{wide} {count}"));
         let unused = self.value(format_args!("sub i{wide} {wide}, {some}"));

@@ -6,39 +6,39 @@ use super::debug::DebugInfo;
 use super::lifted::Statistics;
 use super::syntax::{Module, Variable};
 
-/// The target of the code. Most instructions become the same for both.
+/// The target of the code. Most instructions are lifted in the same way for both.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// A GPU, by way of LLVM's NVPTX. An instruction that LLVM has no exact operation for stays inline assembly.
+    /// A GPU, through LLVM's NVPTX. Instructions without an exact equivalent in LLVM stay inline assembly.
     Nvptx,
-    /// The CPU device. Calls of its functions stand for what only a GPU has.
+    /// The CPU device. Calls of its functions replace GPU-only features.
     Cpu(Results),
 }
 
-/// What inline assembly gives: the type of all of it, and of each output.
+/// The results of inline assembly: the type of the whole, and of each output.
 #[derive(Clone, Debug)]
 pub struct Results {
     pub whole: String,
     pub outputs: Vec<String>,
 }
 
-/// An intrinsic of NVVM that code for the CPU device calls under another name, and its types.
+/// An NVVM intrinsic that code for the CPU device calls under another name, and its types.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Intrinsic {
-    /// With its prefix, `llvm.nvvm.`.
+    /// The name with its prefix, `llvm.nvvm.`.
     pub name: String,
     pub result: String,
     pub parameters: Vec<String>,
 }
 
 impl Intrinsic {
-    /// The name of the function that stands for it.
+    /// The name of the replacing function.
     pub fn stand_in(&self) -> String {
         format!("__mneme_cpu.ptx.{}", self.name)
     }
 }
 
-/// What the functions of a module share.
+/// State shared by the functions of a module.
 pub struct Context<'a> {
     pub target: Target,
     pub module: &'a Module<'a>,
@@ -47,13 +47,13 @@ pub struct Context<'a> {
     pub declarations: BTreeSet<String>,
     pub statistics: Statistics,
     pub debug: DebugInfo,
-    /// Those that code for the CPU device calls.
+    /// The intrinsics that code for the CPU device calls.
     pub intrinsics: BTreeSet<Intrinsic>,
     /// Whether code for the CPU device makes its thread wait for others.
     pub collective: bool,
-    /// Whether it uses the shared memory that CUDA reserves for its own libraries.
+    /// Whether the code uses the shared memory that CUDA reserves for its own libraries.
     pub reserved: bool,
-    /// The instruction that the CPU device has not.
+    /// An instruction that the CPU device does not support.
     pub refused: Option<&'a str>,
 }
 

@@ -11,10 +11,10 @@ use super::resolve::{AddressBase, Op, Resolved};
 use super::syntax::Signature;
 
 impl<'a> Emitter<'a, '_> {
-    /// Lifts what decides where threads go on; false for everything else.
+    /// Lifts control flow; false for other instructions.
     pub fn control(&mut self, op: &Op<'a>) -> Result<bool, LiftError> {
         match op.name {
-            // Inline assembly does not branch here.
+            // Inline assembly must not branch here.
             _ if self.is_cpu() => return Ok(false),
             "bra" => {
                 let [Resolved::Label(label)] = op.operands[..] else {
@@ -51,7 +51,7 @@ impl<'a> Emitter<'a, '_> {
                 let mut outcome = Ok(());
                 self.guarded(op, |this| {
                     outcome = this.call_function(op);
-                    // A thread that does not call goes on behind it.
+                    // A thread that skips the call continues after it.
                     if op.guard.is_some() {
                         let block = this.block();
                         this.end_with(|this| this.line(format_args!("br label %{block}")));
@@ -65,7 +65,7 @@ impl<'a> Emitter<'a, '_> {
         Ok(true)
     }
 
-    /// Writes something that threads do whose guard holds; the others skip it.
+    /// Writes code for threads whose guard holds; the others skip it.
     fn guarded(&mut self, op: &Op<'a>, inside: impl FnOnce(&mut Self)) {
         let Some((register, negated)) = op.guard else { return inside(self) };
         let condition = self.read_register(register, Ty::Int(1));

@@ -21,11 +21,11 @@ impl<'a> Emitter<'a, '_> {
         }
     }
 
-    /// What LLVM has operations for.
+    /// Conversions with an equivalent operation in LLVM.
     fn plain_conversion(&mut self, op: &Op<'a>, wanted: Scalar, own: Scalar) -> Option<()> {
         let [to, from] = &op.operands[..] else { return None };
         let (ty, own_type) = (Ty::of(wanted), Ty::of(own));
-        // The CPU device rounds floats of 16 bits by itself.
+        // The CPU device rounds 16-bit floats in its own code.
         if self.is_cpu() && (ty == Ty::Half || own_type == Ty::Half) {
             return None;
         }
@@ -61,13 +61,13 @@ impl<'a> Emitter<'a, '_> {
                     _ => return None,
                 }
             }
-            // Beyond an integer's range LLVM's conversions mean nothing, and PTX's do.
+            // Outside an integer's range LLVM's conversions are undefined, but PTX's are defined.
             _ => return None,
         };
         self.write_to(to, ty, &value, wanted.is_signed())
     }
 
-    /// The nearest number that the other type has, in the own type.
+    /// The nearest number in the other type's range, as a value of the own type.
     fn saturate(&mut self, value: &str, own: Scalar, wanted: Scalar) -> String {
         let ty = Ty::of(own);
         let (low, high) = range(wanted);
@@ -84,7 +84,7 @@ impl<'a> Emitter<'a, '_> {
         value
     }
 
-    // What follows is for the CPU device.
+    // The rest is for the CPU device.
 
     /// Any conversion.
     fn conversion(&mut self, op: &Op<'a>) -> Option<()> {
@@ -105,7 +105,7 @@ impl<'a> Emitter<'a, '_> {
         }
         let mode = op.modifiers.iter().find_map(|word| rounding_mode(word));
         let (scalar, own) = (wanted.scalar, own.scalar);
-        // Two floats packed: the first becomes the upper half.
+        // Two packed floats: the first goes to the upper half.
         if let (2, [upper, lower]) = (wanted.lanes, sources) {
             let lanes = [lower, upper].map(|source| {
                 let bits = self.bits(source, own.bits)?;
@@ -122,7 +122,7 @@ impl<'a> Emitter<'a, '_> {
             }
             (true, false) => self.convert_to_integer(op, source, own, scalar)?,
             (false, true) => {
-                // 16-bit floats take a second rounding from double.
+                // 16-bit floats need a second rounding from double.
                 let (computed, first) = match scalar.bits {
                     16 => (Ty::F64, "rn"),
                     _ => (scalar.computed(), ["rn", "rz", "rm", "rp"][mode.unwrap_or(0)]),
@@ -139,7 +139,7 @@ impl<'a> Emitter<'a, '_> {
         self.write_bits(to, scalar.bits, &value, scalar.is_signed())
     }
 
-    /// A float rounded to an integer; beyond its range the nearest that there is.
+    /// A float rounded to an integer; outside the range, the nearest limit.
     fn convert_to_integer(
         &mut self,
         op: &Op<'a>,
@@ -156,7 +156,7 @@ impl<'a> Emitter<'a, '_> {
         let name = format!("llvm.nvvm.{}2{}.{mode}", letter(computed), integer(width, wanted.is_signed()));
         let whole = self.call(Ty::Int(width), &name, &[(computed, &float)]);
         let mut value = self.saturate(&whole, Scalar { bits: width, ..wanted }, wanted);
-        // A NaN of 64 bits becomes the highest bit alone, which saturation of a wider integer does not leave.
+        // A 64-bit NaN becomes the highest bit alone, which saturation of a wider integer would change.
         if own.bits == 64 && width > wanted.bits && !wanted.is_signed() {
             let nan = self.value(format_args!("fcmp uno double {float}, {float}"));
             let highest = 1u64 << (wanted.bits - 1);
@@ -165,7 +165,7 @@ impl<'a> Emitter<'a, '_> {
         Some(self.cast(&value, Ty::Int(width), Ty::Int(wanted.bits)))
     }
 
-    /// `tf32` is a float whose last thirteen bits are zeros.
+    /// `tf32` is a float with zeros in the last thirteen bits.
     fn convert_to_tf32(&mut self, mode: &str, from: Scalar, operands: &[Resolved<'a>]) -> Option<()> {
         let ([to, source], Kind::Float, 32) = (operands, from.kind, from.bits) else { return None };
         let bits = self.bits(source, 32)?;
@@ -193,7 +193,7 @@ impl<'a> Emitter<'a, '_> {
         let flushes = |scalar: Scalar| op.has("ftz") && scalar.bits == 32;
         let bits = if flushes(from) { self.flush(bits, 32) } else { bits.to_owned() };
         let mut value = self.float_of(&bits, from)?;
-        // From a float to the same, `rn` alone has nothing to round.
+        // For a float of the same type, `rn` alone means no rounding.
         if let Some((_, name)) = INTEGRAL.iter().find(|(word, _)| op.has(word)) {
             value = self.call(computed, &format!("llvm.{name}.f{}", computed.bits()), &[(computed, &value)]);
         }
@@ -204,7 +204,7 @@ impl<'a> Emitter<'a, '_> {
     }
 }
 
-/// What the names of intrinsics call types.
+/// The name of a type in intrinsics' names.
 fn integer(bits: u32, signed: bool) -> &'static str {
     match (bits, signed) {
         (64, true) => "ll",

@@ -1,33 +1,33 @@
-//! Debug information: the lines of the source that instructions come from.
+//! Debug information: the source lines of instructions.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use super::syntax::{Location, Module, SourceLine};
 
-/// Calls that are followed from inlined code outwards.
+/// The maximum depth of calls to follow from inlined code.
 const MOST_CALLS: u32 = 64;
-/// Columns that LLVM can say.
+/// The largest column that LLVM supports.
 const LAST_COLUMN: u32 = u16::MAX as u32;
 
-/// The metadata of a module that says where its code comes from.
+/// A module's metadata for the source of its code.
 #[derive(Default)]
 pub struct DebugInfo {
-    /// By their numbers.
+    /// The nodes, by number.
     nodes: Vec<String>,
     numbers: HashMap<String, usize>,
     unit: Option<usize>,
 }
 
-/// The places that the instructions of one function come from.
+/// The source locations of one function's instructions.
 pub struct FunctionLines {
     file: u32,
     pub subprogram: usize,
-    /// For instructions of which nothing is known.
+    /// The node for instructions without a known source.
     nowhere: usize,
-    /// The node of the last location at each place, and how many calls it is away from the function.
+    /// The node of the last location at each place, and its distance in calls from the function.
     places: HashMap<SourceLine, (usize, u32)>,
-    /// The nodes of directives that were met.
+    /// The nodes of directives seen so far.
     known: HashMap<usize, usize>,
 }
 
@@ -40,7 +40,7 @@ impl DebugInfo {
         })
     }
 
-    /// A file with a number that the module declares.
+    /// A file by its declared number.
     fn file(&mut self, module: &Module<'_>, number: u32) -> Option<usize> {
         let names = module.files.get(&number)?;
         let name = quoted(names.join("/").as_bytes());
@@ -67,8 +67,7 @@ impl DebugInfo {
         ))
     }
 
-    /// What a function is in the source that holds the first of these locations which names a declared file; `None`
-    /// where none does.
+    /// The source function at the first of these locations with a declared file; `None` if there is none.
     pub fn function(
         &mut self,
         module: &Module<'_>,
@@ -86,7 +85,7 @@ impl DebugInfo {
         Some(FunctionLines { file, subprogram, nowhere, places: HashMap::new(), known: HashMap::new() })
     }
 
-    /// The node for the instructions behind a directive, or behind none.
+    /// The node for the instructions after a directive, or without one.
     pub fn location(&mut self, module: &Module<'_>, lines: &mut FunctionLines, number: Option<usize>) -> usize {
         let Some(number) = number else { return lines.nowhere };
         if let Some(node) = lines.known.get(&number) {
@@ -107,7 +106,7 @@ impl DebugInfo {
         let file = self.file(module, place.file)?;
         let (mut scope, mut calls, mut inlined_at) = (lines.subprogram, 0, None);
         if let Some(call) = location.inlined_at {
-            // Code that is inlined where inlined code calls has a location of that code before it.
+            // Code inlined at a call in inlined code is preceded by a location of that code.
             let known = lines.places.get(&call).copied().filter(|(_, calls)| *calls < MOST_CALLS);
             let (node, outer) = match known {
                 Some(known) => known,
@@ -144,7 +143,7 @@ impl DebugInfo {
         Some(self.node(text + ")"))
     }
 
-    /// Writes the nodes, of which the first has the number 0; the number behind the last one.
+    /// Writes the nodes, numbered from 0; returns the next free number.
     pub fn write(&self, ir: &mut String) -> usize {
         for (number, node) in self.nodes.iter().enumerate() {
             let _ = writeln!(ir, "!{number} = {node}");

@@ -1,21 +1,21 @@
-//! The registers that need no place in the frame: their one value is there wherever they are read.
+//! Finds the registers that do not need a slot in the frame: their only value is available wherever they are read.
 
 use super::resolve::{Body, Item, Op, RegisterId, Resolved};
 
-/// Of an item that is in no block, and of a block that nothing dominates.
+/// For an item outside blocks, and for a block without a dominator.
 const NONE: u32 = u32::MAX;
 
-/// How far chains of dominators are followed, all of a function's together.
+/// Limit on steps along chains of dominators, over a whole function.
 const MOST_STEPS: usize = 1 << 22;
 
-/// Whether a block ends behind an instruction.
+/// Whether a block ends after an instruction.
 pub fn ends_block(op: &Op<'_>) -> bool {
     matches!(op.name, "bra" | "brx" | "ret" | "exit" | "trap") || (op.name == "call" && op.guard.is_some())
 }
 
 /// The blocks of a body.
 struct Blocks {
-    /// Of each item.
+    /// The block of each item.
     of: Vec<u32>,
     successors: Vec<Vec<u32>>,
 }
@@ -62,8 +62,8 @@ impl Blocks {
         Self { of, successors }
     }
 
-    /// The next block that dominates each; of unreachable ones none. Where that takes too long no block has one: their
-    /// registers get places in the frame, of which LLVM makes values all the same.
+    /// The immediate dominator of each block; none for unreachable blocks. If the search takes too long, no block has
+    /// one: the registers then get slots in the frame, which LLVM turns into values anyway.
     fn dominators(&self) -> Vec<u32> {
         let count = self.successors.len();
         let (mut order, mut number) = (Vec::with_capacity(count), vec![NONE; count]);
@@ -130,7 +130,7 @@ impl Blocks {
     }
 }
 
-/// The places of each block in a walk of the tree of dominators: its own, and the last one under it.
+/// The range of each block in a walk of the dominator tree: its own index, and the last one below it.
 fn spans(dominator: &[u32]) -> Vec<Option<(u32, u32)>> {
     let mut children = vec![Vec::new(); dominator.len()];
     for (block, above) in dominator.iter().enumerate().skip(1).filter(|(_, above)| **above != NONE) {
@@ -152,8 +152,7 @@ fn spans(dominator: &[u32]) -> Vec<Option<(u32, u32)>> {
     spans
 }
 
-/// Of every register whether one instruction without a guard writes it before all that read it, on all ways to them and
-/// in the text.
+/// For each register, whether a single unguarded instruction writes it before all reads, on all paths and in the text.
 pub fn single_values(body: &Body<'_>, count: usize) -> Vec<bool> {
     let blocks = Blocks::of(body);
     let dominator = blocks.dominators();
@@ -172,7 +171,7 @@ pub fn single_values(body: &Body<'_>, count: usize) -> Vec<bool> {
         };
         op.written(&mut write);
     }
-    // A block dominates those whose spans lie in its own one.
+    // A block dominates all blocks whose ranges are within its own.
     let spans = spans(&dominator);
     let dominates = |above: u32, below: u32| match (spans[above as usize], spans[below as usize]) {
         (Some((first, last)), Some((place, _))) => first <= place && place <= last,

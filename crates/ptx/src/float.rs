@@ -5,7 +5,7 @@ use super::registers::Ty;
 use super::resolve::{Op, Resolved};
 use super::syntax::{Kind, Scalar, Type};
 
-/// Modes of rounding as the CPU device numbers them: to the nearest, to zero, down, up.
+/// Rounding modes by the CPU device's numbers: to nearest, to zero, down, up.
 const ROUNDINGS: [&str; 4] = ["rn", "rz", "rm", "rp"];
 
 pub fn rounding_mode(word: &str) -> Option<usize> {
@@ -13,13 +13,13 @@ pub fn rounding_mode(word: &str) -> Option<usize> {
 }
 
 impl Scalar {
-    /// The type that the CPU device computes values of a float type in.
+    /// The type in which the CPU device computes values of a float type.
     pub fn computed(self) -> Ty {
         if self.bits == 64 { Ty::F64 } else { Ty::F32 }
     }
 }
 
-/// How intrinsics end that work on a type.
+/// The suffix of intrinsics for a type.
 fn suffix(ty: Ty) -> &'static str {
     if ty == Ty::F64 { "d" } else { "f" }
 }
@@ -33,12 +33,12 @@ impl<'a> Emitter<'a, '_> {
         }
     }
 
-    /// What LLVM has operations or intrinsics for.
+    /// Instructions with equivalent operations or intrinsics in LLVM.
     fn plain_float(&mut self, op: &Op<'a>, ty: Ty) -> Option<()> {
         let (to, sources) = op.operands.split_first()?;
         let (text, flushes, strict, cpu) = (ty.text(), op.has("ftz"), op.has("rn"), self.is_cpu());
         let suffix = match ty {
-            // Sums of 16 bits are rounded once; the C library does not.
+            // Sums of 16-bit floats are rounded once; the C library rounds twice.
             Ty::Half if cpu => return None,
             Ty::Half => "f16",
             Ty::F32 => "f32",
@@ -53,7 +53,7 @@ impl<'a> Emitter<'a, '_> {
         if operands.len() != count {
             return None;
         }
-        // Approximations are the device's own; the intrinsics say for themselves what they flush.
+        // Approximations are specific to the device; the intrinsics' names include the flushing.
         if op.has("approx") && op.only(1, &["approx", "ftz"]) {
             let name = match (op.name, ty, flushes) {
                 ("rcp" | "rsqrt", Ty::F64, _) => return None,
@@ -65,8 +65,8 @@ impl<'a> Emitter<'a, '_> {
             let value = self.apply(ty, &format!("llvm.nvvm.{}.{name}", op.name), &operands)?;
             return self.write_to(to, ty, &value, false);
         }
-        // Intrinsics that flush by themselves: LLVM's own operations do it for whole functions, and forget it where
-        // they fold (`x * 1`). What may be fused stays for the assembler to do so.
+        // Use intrinsics that flush: LLVM's own operations flush for whole functions only, and lose it when folded (`x
+        // * 1`). Fusing is left to the assembler.
         let name = match (op.name, &op.modifiers[..]) {
             ("add" | "mul" | "fma" | "div" | "rcp" | "sqrt", ["rn", "ftz", "f32"]) => {
                 format!("llvm.nvvm.{}.rn.ftz.f", op.name)
@@ -79,7 +79,7 @@ impl<'a> Emitter<'a, '_> {
             ("fma" | "mad", _) if strict => format!("llvm.fma.{suffix}"),
             ("abs", _) => format!("llvm.fabs.{suffix}"),
             ("sqrt", _) if strict && ty != Ty::Half => format!("llvm.sqrt.{suffix}"),
-            // The sign of zeros counts there.
+            // Here the sign of zeros matters.
             ("min" | "max", _) if cpu => return None,
             ("min" | "max", _) if ty != Ty::Half => format!("llvm.{}num.{suffix}", op.name),
             _ => {
@@ -94,7 +94,7 @@ impl<'a> Emitter<'a, '_> {
                     ("rcp", [a]) if strict && ty != Ty::Half => self.value(format_args!("fdiv {text} 1.0, {a}")),
                     ("neg", [a]) => self.value(format_args!("fneg {text} {a}")),
                     ("copysign", [a, b]) if ty != Ty::Half => {
-                        // The sign is the first one's.
+                        // The sign comes from the first operand.
                         self.call(ty, &format!("llvm.copysign.{suffix}"), &[(ty, b), (ty, a)])
                     }
                     _ => return None,
@@ -106,9 +106,9 @@ impl<'a> Emitter<'a, '_> {
         self.write_to(to, ty, &value, false)
     }
 
-    // What follows is for the CPU device, which computes floats of 16 bits in wider ones and rounds once.
+    // The rest is for the CPU device, which computes 16-bit floats in wider types and rounds once.
 
-    /// An arithmetic instruction, number by number.
+    /// An arithmetic instruction, applied number by number.
     fn float_lanes(&mut self, op: &Op<'a>) -> Option<()> {
         let (ty, (to, sources)) = (op.ty()?, op.operands.split_first()?);
         let whole = sources.iter().map(|source| self.bits(source, ty.bits())).collect::<Option<Vec<_>>>()?;
@@ -131,8 +131,7 @@ impl<'a> Emitter<'a, '_> {
             _ => {}
         }
         let sixteen = bits == 16;
-        // Sums and products of 16-bit floats are exact in double or nearly so; everything else needs no more than
-        // float.
+        // Sums and products of 16-bit floats are exact or nearly so in double; float suffices for everything else.
         let is_exact = sixteen && matches!(op.name, "add" | "sub" | "mul" | "fma" | "mad");
         let computed = if is_exact { Ty::F64 } else { scalar.computed() };
         let mut values = Vec::new();
@@ -179,14 +178,14 @@ impl<'a> Emitter<'a, '_> {
         Some(if flush { self.flush(&value, bits) } else { value })
     }
 
-    /// An operation of a rounding mode, or an approximate one.
+    /// An operation with a rounding mode, or an approximate one.
     fn operate(&mut self, operation: &str, how: &str, ty: Ty, values: &[String]) -> String {
         let arguments: Vec<(Ty, &str)> = values.iter().map(|value| (ty, value.as_str())).collect();
         self.call(ty, &format!("llvm.nvvm.{operation}.{how}.{}", suffix(ty)), &arguments)
     }
 
-    /// A fused product and sum in double precision that another rounding may follow: the last bit is one if bits are
-    /// lost. Those of `bf16` may be further apart than a double is long.
+    /// A fused multiply-add in double precision that may be rounded again: the last bit is set if bits are lost. The
+    /// exponents of `bf16` operands may differ by more than a double's precision.
     fn fused_to_odd(&mut self, values: &[String]) -> String {
         let [cut, below, above] = ["rz", "rm", "rp"].map(|how| self.operate("fma", how, Ty::F64, values));
         let inexact = self.value(format_args!("fcmp one double {below}, {above}"));
@@ -195,7 +194,7 @@ impl<'a> Emitter<'a, '_> {
         self.cast(&odd, Ty::Int(64), Ty::F64)
     }
 
-    /// The value within what `.sat` and `.relu` leave.
+    /// The value limited to the range of `.sat` and `.relu`.
     pub fn bounded(&mut self, op: &Op<'a>, ty: Ty, mut value: String) -> String {
         if op.has("sat") {
             value = self.call(ty, &format!("llvm.nvvm.saturate.{}", suffix(ty)), &[(ty, value.as_str())]);
@@ -208,7 +207,7 @@ impl<'a> Emitter<'a, '_> {
         value
     }
 
-    /// A float whose denormals become zero of the same sign (`.ftz`).
+    /// A float with denormals flushed to zero of the same sign (`.ftz`).
     pub fn flush(&mut self, value: &str, bits: u32) -> String {
         let (exponent, sign): (u64, u64) = match bits {
             16 => (0x7c00, 0x8000),
@@ -221,7 +220,7 @@ impl<'a> Emitter<'a, '_> {
         self.value(format_args!("select i1 {small}, i{bits} {zero}, i{bits} {value}"))
     }
 
-    /// One of several numbers in a value, as it is computed with.
+    /// One of several numbers in a value, in the type for computing.
     pub fn number(&mut self, whole: &str, ty: Type, lane: u32, flushes: bool) -> Option<String> {
         let mut bits = self.lane(whole, ty, lane);
         if flushes && matches!(ty.scalar.bits, 16 | 32) {
@@ -230,7 +229,7 @@ impl<'a> Emitter<'a, '_> {
         if ty.scalar.is_float() { self.float_of(&bits, ty.scalar) } else { Some(bits) }
     }
 
-    /// The bits of a float as a value that is computed with.
+    /// The bits of a float as a value in the type for computing.
     pub fn float_of(&mut self, bits: &str, scalar: Scalar) -> Option<String> {
         Some(match (scalar.kind, scalar.bits) {
             (Kind::Float, 64) => self.cast(bits, Ty::Int(64), Ty::F64),
@@ -247,7 +246,7 @@ impl<'a> Emitter<'a, '_> {
         })
     }
 
-    /// A value that was computed, rounded to a float type, as bits.
+    /// A computed value, rounded to a float type, as bits.
     pub fn bits_of(&mut self, value: &str, from: Ty, scalar: Scalar, mode: usize) -> Option<String> {
         let mut wide = |value: &str| match from {
             Ty::F64 => value.to_owned(),
@@ -271,7 +270,7 @@ impl<'a> Emitter<'a, '_> {
         Some(self.cast(&value, ty, Ty::Int(ty.bits())))
     }
 
-    /// The bits of a float of so many bits for the fraction, and a bias of the exponent.
+    /// The bits of a float with this many bits of fraction, and a bias of the exponent.
     pub fn narrow_16(&mut self, value: &str, mode: usize, mantissa: u32, bias: u32) -> String {
         self.value(format_args!(
             "call i16 @__mneme_cpu.narrow16(double {value}, i32 {mode}, i64 {mantissa}, i64 {bias})"

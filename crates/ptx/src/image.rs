@@ -1,11 +1,11 @@
 //! Textures and surfaces: `tex`, `tld4`, `txq`, `suld`, `sust`, `suq`.
 //!
-//! The device does what they do; here coordinates and results find their words.
+//! The device performs the operations; this module arranges coordinates and results in words.
 
 use super::emitter::Emitter;
 use super::resolve::{Op, Resolved};
 
-/// Geometries by their numbers (docs/how-it-works/cpu-device.md), whether they have a layer, and their coordinates.
+/// Geometries by number (docs/how-it-works/cpu-device.md), whether they have a layer, and their number of coordinates.
 const GEOMETRIES: [(&str, bool, usize); 7] = [
     ("1d", false, 1),
     ("2d", false, 2),
@@ -15,15 +15,15 @@ const GEOMETRIES: [(&str, bool, usize); 7] = [
     ("cube", false, 3),
     ("acube", true, 3),
 ];
-/// Of these, the first ones are of surfaces too.
+/// The number of leading geometries that surfaces support, too.
 const OF_SURFACES: usize = 5;
 
 const COMPONENTS: [&str; 4] = ["r", "g", "b", "a"];
 const BOUNDARIES: [&str; 3] = ["trap", "clamp", "zero"];
-/// What is asked of an image, by its number.
+/// Properties of an image to query, by number.
 const QUERIES: [&str; 6] = ["width", "height", "depth", "array_size", "num_mipmap_levels", "normalized_coords"];
 
-/// Words of a place: layer and coordinates, then what is stored or loaded.
+/// Words for a position: layer and coordinates, then the stored or loaded data.
 const PLACE: &str = "[8 x i32]";
 
 fn geometry(name: &str) -> Option<usize> {
@@ -34,7 +34,7 @@ impl<'a> Emitter<'a, '_> {
     pub fn image(&mut self, op: &Op<'a>) -> Option<()> {
         let parts: Vec<&str> = std::iter::once(op.name).chain(op.modifiers.iter().copied()).collect();
         match (&parts[..], &op.operands[..]) {
-            // There is one level, so which one is asked for, or would be chosen, does not matter.
+            // There is only one level, so the requested or computed level is irrelevant.
             (["tex", geometry, rest @ ..], [to, from]) if *geometry != "level" && *geometry != "grad" => {
                 let rest = if *geometry == "base" { parts.get(3..)? } else { rest };
                 let name = if *geometry == "base" { parts.get(2)? } else { geometry };
@@ -76,7 +76,7 @@ impl<'a> Emitter<'a, '_> {
         }
     }
 
-    /// `component` is 0, or from 1 on the one that is gathered.
+    /// `component` is 0, or the gathered component, counted from 1.
     fn sample(
         &mut self,
         geometry: &str,
@@ -99,18 +99,18 @@ impl<'a> Emitter<'a, '_> {
             to => (to, None),
         };
         self.take_registers(&place, 0, Self::elements(to), 4, 32)?;
-        // All of an array is there.
+        // The whole array is always resident.
         resident.map_or(Some(()), |resident| self.write_bits(resident, 1, "true", false))
     }
 
-    /// The handle, and a place that has the layer and the coordinates.
+    /// The handle, and a position with layer and coordinates.
     fn coordinates(&mut self, geometry: &str, from: &Resolved<'a>, is_texture: bool) -> Option<(String, String)> {
         let Resolved::Bracket(items) = from else { return None };
         let [handle, coordinates] = &items[..] else { return None };
         let number = self::geometry(geometry).filter(|number| is_texture || *number < OF_SURFACES)?;
         let (_, layered, count) = GEOMETRIES[number];
         let all = Self::elements(coordinates);
-        // What follows fills up a vector of four.
+        // The remaining operands pad a vector of four.
         if all.len() < usize::from(layered) + count || all.len() > 4 {
             return None;
         }
@@ -124,7 +124,7 @@ impl<'a> Emitter<'a, '_> {
         Some((handle, place))
     }
 
-    /// Where each element of what a surface has is, and the element.
+    /// The place of each element of the surface data, and the element.
     fn data<'r>(&mut self, place: &str, bits: u32, elements: &'r Resolved<'a>) -> Vec<(String, &'r Resolved<'a>)> {
         let mut address = |index: u32| {
             let byte = 16 + index * bits / 8;
@@ -136,7 +136,7 @@ impl<'a> Emitter<'a, '_> {
     fn query(&mut self, name: &str, query: &str, to: &Resolved<'a>, handle: &[Resolved<'a>]) -> Option<()> {
         let number = QUERIES.iter().position(|known| *known == query)?;
         let is_texture = name == "txq";
-        // Levels and coordinates are of textures alone.
+        // Levels and coordinates apply to textures only.
         if !is_texture && number > 3 {
             return None;
         }
@@ -148,7 +148,7 @@ impl<'a> Emitter<'a, '_> {
     }
 }
 
-/// What the device is told of an access of so many elements, and the bits of an element.
+/// The device's code for an access with this many elements, and the bits of an element.
 fn surface_access(geometry: &str, rest: &[&str], elements: usize) -> Option<(u32, u32)> {
     let (boundary, rest) = rest.split_last()?;
     let boundary = BOUNDARIES.iter().position(|known| known == boundary)? as u32;

@@ -1,7 +1,7 @@
 //! Inline PTX as the code of a function for the CPU device.
 //!
-//! It is straight-line code over registers, as CUDA's headers and hand-tuned kernels write it. Assembly that branches,
-//! or has an instruction without a meaning here, is refused under the instruction's text.
+//! It is straight-line code over registers, as in CUDA's headers and hand-tuned kernels. Assembly with branches or
+//! unsupported instructions is refused; the error names the instruction.
 
 use super::context::{Context, Intrinsic, Results, Target};
 use super::emitter::Emitter;
@@ -11,26 +11,26 @@ use super::registers::Registers;
 use super::resolve::{Names, resolve};
 use super::syntax::*;
 
-/// The code that does what inline PTX does.
+/// Code equivalent to inline PTX.
 #[derive(Clone, Debug, Default)]
 pub struct Inline {
-    /// What stands between the braces of a function with the parameters `%a0`, `%a1`, ….
+    /// The body of a function with the parameters `%a0`, `%a1`, ….
     pub code: String,
     /// The intrinsics for which the code calls other functions ([`Intrinsic::stand_in`]).
     pub intrinsics: Vec<Intrinsic>,
-    /// Whether it makes its thread wait for others, its intrinsics left out.
+    /// Whether the code makes its thread wait for others, apart from its intrinsics.
     pub collective: bool,
-    /// Whether it uses the shared memory that CUDA reserves for its own libraries.
+    /// Whether the code uses the shared memory that CUDA reserves for its own libraries.
     pub reserved: bool,
 }
 
-/// How operands of the assembly are called in PTX; the number follows.
+/// Prefix of the assembly's operands in PTX; the number follows.
 pub const OPERAND: &str = "%asm_";
 
 /// Translates inline assembly with LLVM's constraints; `result` and `parameters` are LLVM's types.
 ///
 /// # Errors
-/// The statement that has no translation.
+/// A statement has no translation.
 pub fn inline(text: &str, constraints: &str, result: &str, parameters: &[String]) -> Result<Inline, Untranslated> {
     let source = format!("{};}}", with_named_operands(text));
     translate(&source, constraints, result, parameters).map_err(|place| {
@@ -68,7 +68,7 @@ impl Untranslated {
     }
 }
 
-/// The text of LLVM's assembly, in which `$0` and `${0:x}` are operands and `$$` a dollar sign, as PTX.
+/// Converts LLVM's assembly text, in which `$0` and `${0:x}` are operands and `$$` a dollar sign, to PTX.
 pub fn with_named_operands(text: &str) -> String {
     let mut named = String::with_capacity(text.len());
     let mut rest = text;
@@ -94,7 +94,7 @@ pub fn with_named_operands(text: &str) -> String {
 }
 
 /// # Errors
-/// Where the statement begins that has no translation; none if it is the whole.
+/// The start of the statement without a translation; `None` for the whole text.
 fn translate(source: &str, constraints: &str, result: &str, parameters: &[String]) -> Result<Inline, Option<usize>> {
     let names: Vec<String> = (0..constraints.split(',').count()).map(|index| format!("{OPERAND}{index}")).collect();
     let mut binding = Binding::of(constraints, &names, result, parameters).ok_or(None)?;
@@ -130,13 +130,13 @@ fn translate(source: &str, constraints: &str, result: &str, parameters: &[String
     })
 }
 
-/// The operands of the assembly as registers that a function takes and gives.
+/// The operands of the assembly as registers that a function takes and returns.
 #[derive(Default)]
 struct Binding<'a> {
     signature: Signature<'a>,
-    /// Makes bits of the parameters.
+    /// Converts the parameters to bits.
     prologue: String,
-    /// Makes outputs begin with the inputs that are tied to them.
+    /// Initialises outputs with the inputs tied to them.
     statements: Vec<Statement<'a>>,
     /// LLVM's types.
     outputs: Vec<String>,
@@ -207,7 +207,7 @@ fn width(constraint: &str) -> Option<u32> {
     }
 }
 
-/// Width in bits of one of LLVM's types that an operand may have.
+/// Width in bits of an LLVM type, if an operand may have it.
 fn bits_of_type(ty: &str) -> Option<u32> {
     match ty {
         "i1" => Some(1),
@@ -220,7 +220,7 @@ fn bits_of_type(ty: &str) -> Option<u32> {
     }
 }
 
-/// The types of `{ a, b }`, or the one type.
+/// The types of `{ a, b }`, or a single type.
 fn result_types(result: &str) -> Vec<String> {
     match result.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
         Some(inner) => inner.split(',').map(|ty| ty.trim().to_owned()).collect(),

@@ -73,7 +73,7 @@ impl<'a> Emitter<'a, '_> {
         self.write_to(to, ty, &value, signed)
     }
 
-    /// A product of numbers of 24 bits, and a sum with it.
+    /// A product of 24-bit numbers, and a sum with it.
     fn multiply_24(
         &mut self,
         scalar: Scalar,
@@ -119,7 +119,7 @@ impl<'a> Emitter<'a, '_> {
             (None, Some(ty)) if ty == wanted && op.name == "add" => (b, a),
             _ => return None,
         };
-        // What is far from one address by its distance to another is the other's.
+        // If one address is offset by its distance to another, the result belongs to the other.
         if !self.is_offset(offset) {
             return None;
         }
@@ -132,7 +132,7 @@ impl<'a> Emitter<'a, '_> {
         self.write_to(to, wanted, &value, false)
     }
 
-    /// Shifts by a word or more leave nothing, or the sign.
+    /// Shifts by a word or more give 0, or the sign.
     fn shift(
         &mut self,
         name: &str,
@@ -179,7 +179,7 @@ impl<'a> Emitter<'a, '_> {
         self.write_to(to, ty, &value, scalar.is_signed())
     }
 
-    /// Division by zero comes to all ones, as on the devices; that of the least number by -1 to itself.
+    /// Division by zero gives all ones, as on the devices; the least number divided by -1 gives itself.
     fn divide(
         &mut self,
         name: &str,
@@ -272,10 +272,10 @@ impl<'a> Emitter<'a, '_> {
         self.write_to(to, result_type, &value, signed)
     }
 
-    /// A sum or difference that takes the carry flag, or sets it, or both: exact in one bit more.
+    /// A sum or difference that reads the carry flag, or sets it, or both: exact with one additional bit.
     ///
-    /// A difference is a + ~b + 1 to the devices: the flag is set where nothing is borrowed. Code of nvcc relies on it
-    /// where it reads the flag of a difference by `addc`, as its division of 128 bits does.
+    /// The devices compute a difference as a + ~b + 1, so the flag is set if there is no borrow. nvcc's code relies on
+    /// this when it reads a difference's flag by `addc`, as its 128-bit division does.
     fn sum(&mut self, op: &Op<'a>, bits: u32, to: &Resolved<'a>, a: &str, b: &str) -> Option<()> {
         let subtracts = op.name.starts_with("sub");
         let (ty, opcode) = (Ty::Int(bits), if subtracts { "sub" } else { "add" });

@@ -1,10 +1,10 @@
-//! A lifted module, and the marks that its PTX gets when LLVM has compiled it.
+//! A lifted module, and the directives that its PTX gets after LLVM has compiled it.
 
 use std::collections::BTreeMap;
 
 /// The named metadata of a lifted module.
 pub const LIFTED: &str = "mneme.lifted";
-/// The kind of metadata that marks the zeros which memory of the frame begins with.
+/// The kind of metadata that marks the initial zeros of frame memory.
 pub const FRAME: &str = "mneme.frame";
 
 /// A lifted module.
@@ -12,33 +12,33 @@ pub const FRAME: &str = "mneme.frame";
 pub struct Lifted {
     /// LLVM's assembly.
     pub ir: String,
-    /// Ten times the version of the PTX: 78 of 7.8.
+    /// Ten times the version of the PTX: 78 for 7.8.
     pub version: u32,
-    /// What it was compiled for: "sm_90a".
+    /// The original target: "sm_90a".
     pub target: String,
     /// Directives that LLVM cannot write, by kernel: `.reqnctapercluster 2, 1, 1`.
     pub directives: BTreeMap<String, Vec<String>>,
     pub statistics: Statistics,
 }
 
-/// How much was lifted.
+/// Statistics of the lifting.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     pub instructions: usize,
-    /// By instruction, those that became inline assembly.
+    /// Instructions that became inline assembly, by name.
     pub assembly: BTreeMap<String, usize>,
 }
 
 impl Statistics {
-    /// Instructions that became inline assembly.
+    /// The number of instructions that became inline assembly.
     pub fn in_assembly(&self) -> usize {
         self.assembly.values().sum()
     }
 }
 
 impl Lifted {
-    /// What the assembler is told to assemble for, where it would be told `device` ("sm_90"): with the suffix of what
-    /// the PTX was compiled for, if it is for that device.
+    /// The assembler's target for `device` ("sm_90"): with the suffix of the original target, if that is for the same
+    /// device.
     pub fn device(&self, device: &str) -> String {
         match self.target.strip_suffix(['a', 'f']) {
             Some(base) if base == device => self.target.clone(),
@@ -46,7 +46,7 @@ impl Lifted {
         }
     }
 
-    /// PTX that LLVM made of the lifted module, with what the original says of itself and LLVM could not write.
+    /// LLVM's PTX for the lifted module, plus the directives of the original that LLVM cannot write.
     pub fn finish(&self, ptx: &str) -> String {
         let mut text = String::with_capacity(ptx.len() + 64);
         let mut pending: Option<&Vec<String>> = None;
@@ -76,7 +76,7 @@ impl Lifted {
     }
 }
 
-/// The name behind `.entry`.
+/// The name after `.entry`.
 fn kernel_of(line: &str) -> Option<&str> {
     let rest = line.split(".entry ").nth(1)?;
     Some(rest.split('(').next().unwrap_or(rest).trim())
@@ -90,7 +90,7 @@ fn newer_version(emitted: &str, original: u32) -> String {
     format!("{}.{}", version / 10, version % 10)
 }
 
-/// The original's where LLVM does not know its architecture, or it has instructions of one architecture alone.
+/// The original's target if LLVM does not know its architecture, or if it has architecture-specific instructions.
 fn newer_target(emitted: &str, original: &str) -> String {
     let number =
         |target: &str| target.trim_start_matches("sm_").trim_end_matches(['a', 'f']).parse::<u32>().unwrap_or(0);

@@ -5,10 +5,10 @@ use super::registers::Ty;
 use super::resolve::{AddressBase, Op, Resolved};
 use super::syntax::{Kind, Scalar, Space};
 
-/// What a plain access may say besides its space and type.
+/// Modifiers of a plain access besides its space and type.
 const PLAIN: [&str; 7] = ["weak", "v2", "v4", "volatile", "nc", "ca", "wb"];
 
-/// How `atom` and `red` are called in LLVM.
+/// LLVM's names for the operations of `atom` and `red`.
 const OPERATIONS: [(&str, &str); 10] = [
     ("add", "add"),
     ("and", "and"),
@@ -56,7 +56,7 @@ impl<'a> Emitter<'a, '_> {
         }
     }
 
-    /// The space that an instruction names. To the CPU device shared memory of a cluster is shared, too.
+    /// The space that an instruction names. For the CPU device, a cluster's shared memory is plain shared memory.
     pub fn space(&self, op: &Op<'a>) -> Space {
         match op.space() {
             Space::Generic if self.is_cpu() && op.has("shared::cluster") => Space::Shared,
@@ -64,10 +64,10 @@ impl<'a> Emitter<'a, '_> {
         }
     }
 
-    /// Whether an access is atomic or volatile, and its order, for the CPU device.
+    /// Whether an access is atomic or volatile, and its ordering, for the CPU device.
     fn access(op: &Op<'a>) -> (&'static str, &'static str) {
         let is_store = op.name == "st";
-        // Past the caches: for what other threads write.
+        // These bypass the caches, to see other threads' writes.
         if op.has("volatile") || op.has("cv") || (op.has("cg") && !is_store) {
             ("volatile ", "")
         } else if op.has("relaxed") {
@@ -81,7 +81,7 @@ impl<'a> Emitter<'a, '_> {
         }
     }
 
-    /// The elements of a vector, or the one value.
+    /// The elements of a vector, or the single value.
     pub fn elements<'r>(operand: &'r Resolved<'a>) -> &'r [Resolved<'a>] {
         match operand {
             Resolved::Vector(items) => items,
@@ -108,7 +108,7 @@ impl<'a> Emitter<'a, '_> {
         Some(())
     }
 
-    /// The type in memory and how many of it; none for accesses that have no plain meaning.
+    /// The type in memory and the number of elements; `None` for accesses without a plain equivalent.
     fn accessed(op: &Op<'a>, operand: &Resolved<'a>) -> Option<(Scalar, usize)> {
         let scalar = op.scalar()?;
         let count = match operand {
@@ -134,7 +134,7 @@ impl<'a> Emitter<'a, '_> {
         }
         let (scalar, count) = Self::accessed(op, to)?;
         let space = op.space();
-        // A parameter that is passed as it is.
+        // A parameter that is passed directly.
         if let (Space::Param, Resolved::Bracket(items)) = (space, address)
             && let [Resolved::Address(AddressBase::Param(number), 0)] = items[..]
             && let Some(ty) = self.direct[number]
@@ -177,7 +177,7 @@ impl<'a> Emitter<'a, '_> {
         }
     }
 
-    /// Writes what was loaded; a wider register is filled.
+    /// Writes a loaded value; a wider register is extended.
     fn loaded(&mut self, to: &Resolved<'a>, scalar: Scalar, ty: Ty, value: &str) -> Option<()> {
         self.write_to(to, ty, value, scalar.is_signed())
     }
@@ -222,7 +222,7 @@ impl<'a> Emitter<'a, '_> {
         let ty = op.ty()?;
         let (scalar, bytes, signed) = (ty.scalar, ty.scalar.bytes(), ty.scalar.is_signed());
         let (operation, name) = *OPERATIONS.iter().find(|(word, _)| op.has(word))?;
-        // What says no scope is relaxed and of the device; that on shared memory, too.
+        // Without a scope the access is relaxed with the device's scope, also in shared memory.
         let plain = op.only(2, &["global", "shared", "shared::cta", "relaxed", "gpu"])
             && matches!(scalar.bits, 32 | 64)
             && (op.scalar().is_some() && op.modifiers[op.modifiers.len() - 2] == operation);
@@ -257,7 +257,7 @@ impl<'a> Emitter<'a, '_> {
             let old = self.call(element, &name, &[(own, pointer.as_str()), (element, operand.as_str())]);
             return self.write_to(to, element, &old, signed);
         }
-        // Vectors and pairs are atomic number by number.
+        // Vectors and pairs are atomic element by element.
         let mut old = Vec::new();
         for item in Self::elements(operand) {
             for lane in 0..ty.lanes {
@@ -296,8 +296,8 @@ impl<'a> Emitter<'a, '_> {
         Some(())
     }
 
-    /// Adds to a float of 16 bits on the CPU device. LLVM compares what it has converted, and some NaNs do not come
-    /// back as they were, so that its loop would not end.
+    /// Adds to a 16-bit float on the CPU device. LLVM's own loop compares converted values. Some NaNs change in the
+    /// conversion, so that loop would never end.
     fn add_half(&mut self, kind: Kind, place: &str, ty: Ty, value: &str) -> String {
         let (mantissa, bias) = if kind == Kind::Brain { (7, 127) } else { (10, 15) };
         let bits = self.cast(value, ty, Ty::Int(16));
@@ -308,7 +308,7 @@ impl<'a> Emitter<'a, '_> {
 
     fn convert_address(&mut self, op: &Op<'a>, to: &Resolved<'a>, from: &Resolved<'a>) -> Option<()> {
         if self.is_cpu() {
-            // Addresses of every space are generic ones, but one of shared memory may have lost its upper half.
+            // Addresses of every space are generic here, but an address of shared memory may have lost its upper half.
             let bits = op.scalar()?.bits;
             let mut value = self.bits(from, bits)?;
             if bits == 64 && op.modifiers[0].starts_with("shared") {

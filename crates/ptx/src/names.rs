@@ -1,22 +1,22 @@
-//! Addresses for the names of variables in PTX.
+//! Replaces names of variables in PTX with addresses.
 //!
-//! LLVM compiles code for a name otherwise than for a number: it adds offsets to a name where an instruction takes
-//! them, and looks at the bits of a number. So names of variables whose addresses are known stay until LLVM is done.
-//! Then the variable is no part of the module, and its address is in a register of each function that uses it; the
-//! assembler makes of that what it makes of a name.
+//! LLVM compiles code differently for a name and for a number: it folds offsets into instructions for a name, and
+//! inspects the bits of a number. Variables with known addresses therefore keep their names until LLVM is done. Then
+//! the variable is removed from the module, and each function that uses it gets its address in a register, from which
+//! the assembler makes the same code as from a name.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::lexer::{Lexer, Token};
 
-/// A variable: its name in PTX, and where it is.
+/// A variable: its name in PTX, and its address.
 pub type NamedAddress = (String, u64);
 
-/// How registers with addresses begin; the number of the variable follows.
+/// Prefix of registers for addresses; the variable's number follows.
 const REGISTER: &str = "%mneme_";
 
-/// PTX without the declarations of `variables`, and with their addresses in the place of names.
+/// PTX without the declarations of `variables`, and with addresses instead of their names.
 pub fn resolve(ptx: &str, variables: &[NamedAddress]) -> String {
     if variables.is_empty() {
         return ptx.to_owned();
@@ -29,7 +29,7 @@ pub fn resolve(ptx: &str, variables: &[NamedAddress]) -> String {
         }
         text.push_str(line);
         if line.trim_end() == "{" {
-            // Inline assembly has scopes of its own.
+            // Inline assembly has nested scopes.
             let mut depth = 1;
             let body = lines.by_ref().take_while(|line| {
                 let code = line.split("//").next().unwrap_or_default();
@@ -37,14 +37,14 @@ pub fn resolve(ptx: &str, variables: &[NamedAddress]) -> String {
                 depth > 0
             });
             write_body(&mut text, &body.collect::<Vec<_>>(), variables);
-            // What ended it.
+            // The closing brace.
             text.push_str("}\n");
         }
     }
     text
 }
 
-/// The body of a function: declarations, what is used of addresses, instructions.
+/// The body of a function: declarations, the used addresses, instructions.
 fn write_body(text: &mut String, body: &[&str], variables: &[NamedAddress]) {
     let is_instruction = |line: &&str| !matches!(line.trim_start().as_bytes().first(), None | Some(b'.' | b'/'));
     let first = body.iter().position(is_instruction).unwrap_or(body.len());
@@ -63,7 +63,7 @@ fn write_body(text: &mut String, body: &[&str], variables: &[NamedAddress]) {
     text.push_str(&instructions);
 }
 
-/// A statement with registers for names; the numbers of the variables go to `used`.
+/// A statement with registers instead of names; adds the numbers of the variables to `used`.
 fn replaced(statement: &str, variables: &[NamedAddress], used: &mut BTreeSet<usize>) -> String {
     let (mut text, mut done) = (String::new(), operands(statement));
     text.push_str(&statement[..done]);
@@ -77,7 +77,7 @@ fn replaced(statement: &str, variables: &[NamedAddress], used: &mut BTreeSet<usi
     text + &statement[done..]
 }
 
-/// Where the operands of an instruction begin. Its own name may be a variable's, too.
+/// The start of an instruction's operands. Its own name may be a variable's, too.
 fn operands(statement: &str) -> usize {
     let mut lexer = Lexer::new(statement);
     loop {
@@ -97,7 +97,7 @@ fn number(word: &str, variables: &[NamedAddress]) -> Option<usize> {
     variables.iter().position(|(name, _)| name == word)
 }
 
-/// The words of a text that names can be.
+/// The words of a text that may be names.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     Lexer::new(text).filter_map(|token| match token {
         Token::Word(word) => Some(word),

@@ -6,13 +6,13 @@ use super::lexer::Token;
 use super::reader::{DEEPEST, Parsed, Parser, clip};
 use super::syntax::*;
 
-/// Bytes of a variable at most.
+/// The maximum size of a variable, bytes.
 const LARGEST: u64 = 1 << 40;
 
-/// Reads a module.
+/// Parses a module.
 ///
 /// # Errors
-/// What the text has that PTX has not, or that is not known here, and its line.
+/// The text is not PTX, or contains an unsupported construct; with its line.
 pub fn parse(text: &str) -> Result<Module<'_>, LiftError> {
     let mut parser = Parser::new(text);
     while parser.token != Token::End {
@@ -21,11 +21,11 @@ pub fn parse(text: &str) -> Result<Module<'_>, LiftError> {
     Ok(parser.module)
 }
 
-/// The type of a variable or parameter, as far as it stands before its name.
+/// The type of a variable or parameter, up to its name.
 struct DeclaredType {
     align: Option<u64>,
     scalar: Scalar,
-    /// Elements of a vector.
+    /// Number of elements of a vector.
     vector: u64,
 }
 
@@ -49,7 +49,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// A number of debug information; one that nothing has there is 0.
+    /// A number in debug information; 0 for one that is never declared.
     fn debug_number(&mut self) -> Parsed<u32> {
         let Token::Number(text) = self.token else { return self.unexpected("a number") };
         self.bump();
@@ -78,7 +78,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `.loc 1 20 5, function_name label+4, inlined_at 1 45 3`: where the instructions behind it come from.
+    /// `.loc 1 20 5, function_name label+4, inlined_at 1 45 3`: the source of the following instructions.
     fn location(&mut self) -> Parsed<()> {
         self.bump();
         let place = self.line_of_source()?;
@@ -95,7 +95,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `.section .debug_str { label: .b8 95, 90, 0 }`; of other sections nothing is kept.
+    /// `.section .debug_str { label: .b8 95, 90, 0 }`; other sections are dropped.
     fn section(&mut self) -> Parsed<()> {
         self.bump();
         let has_names = self.token == Token::Word(".debug_str");
@@ -199,7 +199,7 @@ impl<'a> Parser<'a> {
                 Token::Word(".extern") => linkage.external = true,
                 Token::Word(".visible") => linkage.visible = true,
                 Token::Word(".weak") => linkage.weak = true,
-                // Definitions of it in several modules are one.
+                // Definitions in several modules are merged.
                 Token::Word(".common") => linkage.weak = true,
                 _ => return linkage,
             }
@@ -218,7 +218,7 @@ impl<'a> Parser<'a> {
         let name = self.name()?;
         let mut params = self.params()?;
         for param in params.iter_mut().filter(|param| entry && param.align > Some(param.scalar.bytes())) {
-            // A number that is aligned further lies at another offset: it is passed as the bytes it has.
+            // A number with a larger alignment has another offset, so it is passed as bytes.
             param.bytes = param.bytes.or(Some(param.scalar.bytes()));
         }
         loop {
@@ -269,7 +269,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Items with commas between them, up to a mark.
+    /// Items separated by commas, up to a closing character.
     fn separated<T>(&mut self, close: u8, mut item: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
         let mut items = Vec::new();
         while !self.accept(close) {
@@ -281,7 +281,7 @@ impl<'a> Parser<'a> {
         Ok(items)
     }
 
-    /// Parameters in parentheses, if there are some.
+    /// Parameters in parentheses, if any.
     fn params(&mut self) -> Parsed<Vec<Param<'a>>> {
         if self.accept(b'(') { self.separated(b')', Self::param) } else { Ok(Vec::new()) }
     }
@@ -309,7 +309,7 @@ impl<'a> Parser<'a> {
         Ok(Param { in_register, align, scalar, bytes, pointer: false, name })
     }
 
-    /// What stands between the space and the name in a declaration of `what`.
+    /// The part of a declaration of `what` between the space and the name.
     fn declared_type(&mut self, what: &str) -> Parsed<DeclaredType> {
         let (mut align, mut scalar, mut vector) = (None, None, 1);
         while let Token::Word(word) = self.token
@@ -321,7 +321,7 @@ impl<'a> Parser<'a> {
                     align = Some(self.alignment()?);
                     continue;
                 }
-                // Says what a pointer points to.
+                // Describes the pointer's target.
                 ".ptr" => {
                     self.bump();
                     while let Token::Word(".align" | ".global" | ".const" | ".shared" | ".local" | ".generic") =
@@ -333,7 +333,7 @@ impl<'a> Parser<'a> {
                     }
                     continue;
                 }
-                // Memory that host and device share is theirs who load the module.
+                // The loader of the module provides memory shared by host and device.
                 ".attribute" => {
                     self.bump();
                     let mut depth = 0;
@@ -489,7 +489,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The body of a function behind its brace.
+    /// The body of a function, after its opening brace.
     pub fn body(&mut self) -> Parsed<Vec<Statement<'a>>> {
         let mut statements = Vec::new();
         let mut depth = 0;
@@ -586,7 +586,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// What follows `label:`.
+    /// The statement after `label:`.
     fn labelled(&mut self, label: &'a str) -> Parsed<Statement<'a>> {
         let line = self.line;
         match self.token {
@@ -635,7 +635,7 @@ impl<'a> Parser<'a> {
         if self.token != Token::Mark(b';') {
             loop {
                 operands.push(self.operand(0)?);
-                // `tex` has its offsets and depth behind brackets, and `call` its lists, with commas.
+                // `tex` has offsets and depth after brackets, and `call` its lists, separated by commas.
                 if !self.accept(b',') {
                     break;
                 }

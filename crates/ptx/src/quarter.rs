@@ -5,7 +5,7 @@ use super::registers::Ty;
 use super::resolve::{Op, Resolved};
 use super::syntax::{Kind, Scalar, Type};
 
-/// What the GPU makes of no number: in halves, and in either format of eight bits.
+/// The GPU's NaNs: for 16-bit floats, and for both 8-bit formats.
 const HALF_NAN: u16 = 0x7fff;
 const QUARTER_NAN: u8 = 0x7f;
 
@@ -21,7 +21,7 @@ impl<'a> Emitter<'a, '_> {
         };
         let is_half_pair = |ty: Type| ty.scalar == HALF && ty.lanes == 2;
         match (words, &op.operands[..]) {
-            // The first becomes the upper half.
+            // The first goes to the upper half.
             (["rn", "satfinite"], [to, upper, lower]) if from_type.scalar == SINGLE => {
                 let (lower, upper) = (self.bits(lower, 32)?, self.bits(upper, 32)?);
                 self.narrow_quarters(to, to_type.scalar, SINGLE, [lower, upper], relu)
@@ -62,7 +62,7 @@ impl<'a> Emitter<'a, '_> {
         self.write_bits(to, 16, &value, false)
     }
 
-    /// A float rounded to eight bits; what is beyond the greatest number becomes that.
+    /// A float rounded to eight bits; larger values become the largest number.
     fn narrow_quarter(&mut self, value: &str, to: Scalar, relu: bool) -> Option<String> {
         let (mantissa, bias, greatest) = match to.kind {
             Kind::E4m3 => (3, 7, 448),
@@ -75,7 +75,7 @@ impl<'a> Emitter<'a, '_> {
         let under = self.value(format!("fcmp ole float {value}, {least}.0"));
         let value = self.value(format!("select i1 {under}, float {least}.0, float {value}"));
         let wide = self.value(format!("fpext float {value} to double"));
-        // With more bits for the exponent, of which the numbers that are left need none; no number is all ones.
+        // This allows more exponents than the remaining numbers need; the all-ones pattern is not a number.
         let rounded = self.narrow_16(&wide, 0, mantissa, bias);
         let sign = self.value(format!("lshr i16 {rounded}, 8"));
         let sign = self.value(format!("and i16 {sign}, 128"));
@@ -84,14 +84,14 @@ impl<'a> Emitter<'a, '_> {
         Some(self.value(format!("trunc i16 {both} to i8")))
     }
 
-    /// A float of eight bits as a half, exactly.
+    /// An 8-bit float as a 16-bit float, exactly.
     fn widen_quarter(&mut self, bits: &str, from: Scalar, relu: bool) -> Option<String> {
         let wide = self.value(format!("zext i8 {bits} to i16"));
         let upper = self.value(format!("shl i16 {wide}, 8"));
         let magnitude = self.value(format!("and i16 {wide}, {QUARTER_NAN}"));
         let (half, from_nan) = match from.kind {
             Kind::E4m3 => {
-                // As the fields of a half it is 2^8 times too small: the biases are 7 and 15.
+                // Read as the fields of a 16-bit float, the value is 2^8 times too small: the biases are 7 and 15.
                 let fields = self.value(format!("shl i16 {magnitude}, 7"));
                 let sign = self.value(format!("and i16 {upper}, -32768"));
                 let small = self.value(format!("or i16 {fields}, {sign}"));
@@ -99,7 +99,7 @@ impl<'a> Emitter<'a, '_> {
                 let value = self.value(format!("fmul float {small}, 256.0"));
                 (self.bits_of(&value, Ty::F32, HALF, 0)?, QUARTER_NAN)
             }
-            // Infinity is followed by what is no number.
+            // The patterns after infinity are NaNs.
             Kind::E5m2 => (upper.clone(), 0x7d),
             _ => return None,
         };

@@ -1,20 +1,20 @@
-//! The state of the parser: the next word, and the sentence for one that does not belong there.
+//! The state of the parser: the next word, and the error for an unexpected one.
 
 use super::error::LiftError;
 use super::lexer::{Lexer, Token};
 use super::syntax::Module;
 
-/// Nested braces, brackets and parentheses beyond which text is no program.
+/// The maximum nesting of braces, brackets and parentheses.
 pub const DEEPEST: u32 = 64;
 
 pub struct Parser<'a> {
     pub lexer: Lexer<'a>,
     pub token: Token<'a>,
-    /// Of the token.
+    /// The line of the token.
     pub line: u32,
-    /// The number of the directive `.loc` that holds here.
+    /// The number of the `.loc` directive in force.
     pub location: Option<usize>,
-    /// What was read so far.
+    /// The module read so far.
     pub module: Module<'a>,
 }
 
@@ -62,7 +62,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// As much of a text as a message should have.
+/// A text shortened for a message.
 pub fn clip(text: &str) -> String {
     text.chars().take(60).collect()
 }

@@ -1,8 +1,8 @@
 //! The types of virtual registers.
 //!
-//! PTX's registers are bits. What instructions do with a register says whether it holds an integer, a number with a
-//! fraction or an address, and in which state space. Of an integer and a fraction a wrong guess costs conversions, and
-//! changes no value; addresses are proved.
+//! PTX registers are untyped bits. The instructions that use a register show whether it holds an integer, a float or an
+//! address, and in which state space. A wrong guess between integer and float costs conversions but does not change
+//! values; addresses are proved.
 
 use super::provenance::Provenance;
 use super::resolve::{Body, Item, RegisterId, Resolved};
@@ -16,7 +16,7 @@ pub enum Ty {
     Brain,
     F32,
     F64,
-    /// In LLVM's address space.
+    /// A pointer into LLVM's address space.
     Ptr(u32),
 }
 
@@ -49,7 +49,7 @@ impl Ty {
         }
     }
 
-    /// Of the values that an instruction of a type works on.
+    /// The type of values in an instruction with this type.
     pub fn of(scalar: Scalar) -> Self {
         match (scalar.kind, scalar.bits) {
             (Kind::Float, 16) => Self::Half,
@@ -60,7 +60,7 @@ impl Ty {
         }
     }
 
-    /// Of what memory holds and registers keep: halves stay bits.
+    /// The type in memory and registers: 16-bit floats stay bits.
     pub fn stored(scalar: Scalar) -> Self {
         match Self::of(scalar) {
             Self::Half | Self::Brain => Self::Int(16),
@@ -69,7 +69,7 @@ impl Ty {
     }
 }
 
-/// What is known of a body's registers.
+/// Known facts about a body's registers.
 pub struct Registers {
     pub types: Vec<Ty>,
     pub provenance: Provenance,
@@ -100,7 +100,7 @@ impl Registers {
     }
 }
 
-/// How much more often registers are used as numbers with fractions than as bits.
+/// How much more often each register is used as a float than as bits.
 fn floats(body: &Body<'_>) -> Vec<i32> {
     let mut votes = vec![0; body.registers.len()];
     for item in &body.items {

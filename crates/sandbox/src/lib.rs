@@ -1,6 +1,6 @@
-//! Processes of ours: how they start, what they may do, and how they talk to each other.
+//! Mneme's own processes: starting them, confining them, and communicating with them.
 
-// They panic if nobody reads; `mneme_system::console` has functions that do not.
+// These macros panic if the reader is gone; use `mneme_system::console` instead.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod allowance;

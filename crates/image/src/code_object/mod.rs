@@ -1,7 +1,7 @@
 //! Code objects of AMD GPUs: kernels with their arguments and resources, and variables.
 //!
-//! A code object is an ELF shared object. Its header says the processor and the version of the format; a note named
-//! "AMDGPU" holds, as MessagePack, what a launch needs to know of each kernel. LLVM's "User Guide for AMDGPU Backend"
+//! A code object is an ELF shared object. Its header gives the processor and the version of the format. A note named
+//! "AMDGPU" holds, as MessagePack, the metadata of each kernel for launches. LLVM's "User Guide for AMDGPU Backend"
 //! describes both.
 
 pub mod sample;
@@ -14,22 +14,22 @@ use rmpv::ValueRef;
 
 /// `EM_AMDGPU`.
 const MACHINE: u16 = 224;
-/// `ELFOSABI_AMDGPU_HSA`, and where an ELF header has it and the version of its format.
+/// `ELFOSABI_AMDGPU_HSA`, and the offsets of it and of the format's version in an ELF header.
 const OS_ABI: u8 = 64;
 const OS_ABI_AT: usize = 7;
 const VERSION_AT: usize = 8;
-/// What `EI_ABIVERSION` of version 4 is; the others follow.
+/// `EI_ABIVERSION` of version 4; later versions count up from it.
 const VERSION_4: u8 = 2;
-/// Versions whose flags and metadata are understood.
+/// Versions with supported flags and metadata.
 const VERSIONS: std::ops::RangeInclusive<u32> = 4..=6;
 /// The metadata's note: `NT_AMDGPU_METADATA` of the owner `AMDGPU`.
 const NOTE: u32 = 32;
 const OWNER: &str = "AMDGPU";
-/// Beyond this metadata are damage, bytes.
+/// Larger metadata are damage, bytes.
 const MAX_METADATA: usize = 16 << 20;
-/// Lists in lists of metadata, with room.
+/// Limit on nested lists in metadata, with some room.
 const MAX_DEPTH: usize = 16;
-/// What the symbol of a kernel's descriptor ends with.
+/// Suffix of a kernel descriptor's symbol.
 const DESCRIPTOR: &str = ".kd";
 
 /// The low byte of `e_flags`, by processor.
@@ -92,50 +92,50 @@ const PROCESSORS: &[(u32, &str)] = &[
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CodeObject {
     pub processor: Processor,
-    /// Of the code object's format: 4, 5 or 6.
+    /// Version of the code object's format: 4, 5 or 6.
     pub version: u32,
     pub kernels: Vec<AmdKernel>,
     pub variables: Vec<AmdVariable>,
 }
 
-/// What metadata say of a kernel; memory in bytes.
+/// A kernel's metadata; memory in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AmdKernel {
-    /// As the program calls it.
+    /// The kernel's name in the program.
     pub name: String,
-    /// Of its descriptor, "name.kd".
+    /// The descriptor's symbol, "name.kd".
     pub symbol: String,
-    /// Explicit ones first, in their order; hidden ones after.
+    /// Explicit arguments first, in order; then hidden ones.
     pub arguments: Vec<AmdArgument>,
-    /// All arguments with those that are hidden.
+    /// Size of all arguments, including hidden ones.
     pub kernarg_size: u32,
     pub kernarg_align: u32,
-    /// Shared memory of a block, without what a launch adds.
+    /// Shared memory of a block, without the launch's dynamic part.
     pub group_segment: u32,
     /// Scratch memory of a work item.
     pub private_segment: u32,
-    /// Scratch memory may grow beyond that while the kernel runs.
+    /// Scratch memory may grow beyond `private_segment` while the kernel runs.
     pub dynamic_stack: bool,
     /// Lanes of a wave.
     pub wavefront_size: u32,
     /// Launch bound, work items of a block.
     pub max_workgroup_size: u32,
-    /// The size of block that the kernel was compiled for, if for one.
+    /// The only block size that the kernel supports, if it requires one.
     pub required_workgroup_size: Option<[u32; 3]>,
     pub sgprs: u32,
-    /// All vector registers; of processors whose file holds both kinds, accumulation registers are among them.
+    /// All vector registers, including accumulation registers on processors that keep both in one file.
     pub vgprs: u32,
     /// Accumulation registers.
     pub agprs: u32,
     /// Registers that did not fit.
     pub sgpr_spills: u32,
     pub vgpr_spills: u32,
-    /// Of its own machine code; 0 where the object does not say.
+    /// Size of its machine code; 0 if the object does not state it.
     pub code_size: u64,
 }
 
 impl AmdKernel {
-    /// What a program passes.
+    /// The arguments that a program passes.
     pub fn explicit(&self) -> impl Iterator<Item = &AmdArgument> {
         self.arguments.iter().filter(|argument| !argument.is_hidden())
     }
@@ -144,7 +144,7 @@ impl AmdKernel {
 /// An argument in the kernarg segment; offset and size in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AmdArgument {
-    /// "" where the compiler was not told to keep names.
+    /// "" unless the compiler kept names.
     pub name: String,
     pub offset: u32,
     pub size: u32,
@@ -153,7 +153,7 @@ pub struct AmdArgument {
 }
 
 impl AmdArgument {
-    /// Whether the runtime passes it, not the program.
+    /// Whether the runtime passes it instead of the program.
     pub fn is_hidden(&self) -> bool {
         self.kind.starts_with("hidden_")
     }
@@ -167,7 +167,7 @@ pub struct AmdVariable {
     pub size: u64,
     /// The code cannot write it.
     pub constant: bool,
-    /// Nothing but zeros at first.
+    /// The initial value is all zeros.
     pub zero: bool,
 }
 
@@ -178,7 +178,7 @@ pub fn is_code_object(image: &[u8]) -> bool {
         && image.get(18..20) == Some(&MACHINE.to_le_bytes())
 }
 
-/// Reads a code object of version 4, 5 or 6; `None` for what is none, or damaged.
+/// Parses a code object of version 4, 5 or 6; `None` if the image is something else or damaged.
 pub fn parse(image: &[u8]) -> Option<CodeObject> {
     if !is_code_object(image) {
         return None;
@@ -204,7 +204,7 @@ pub fn parse(image: &[u8]) -> Option<CodeObject> {
     Some(CodeObject { processor, version, kernels, variables })
 }
 
-/// Variables of a code object whose initial values hold addresses of code or of variables.
+/// Variables with addresses of code or variables in their initial values.
 pub fn holding_addresses(image: &[u8]) -> Vec<String> {
     let (Some(_), Ok(elf)) = (parse(image), Elf::parse(image)) else { return Vec::new() };
     let mut places: Vec<u64> = elf.dynrelas.iter().map(|relocation| relocation.r_offset).collect();
@@ -220,7 +220,7 @@ pub fn holding_addresses(image: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// Variables that kernels can write to and that no program finds by name: those that are private to their file.
+/// Variables that kernels can write to and that programs cannot find by name: those private to their file.
 pub fn private_variables(image: &[u8]) -> Vec<String> {
     let (Some(_), Ok(elf)) = (parse(image), Elf::parse(image)) else { return Vec::new() };
     let named = elf.syms.iter().filter_map(|symbol| Some((elf.strtab.get_at(symbol.st_name)?, symbol)));
@@ -231,7 +231,7 @@ pub fn private_variables(image: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// Those that are there when the object is loaded, or all where it does not say.
+/// The dynamic symbols, or all symbols if there are none.
 fn symbols<'a>(elf: &Elf<'a>) -> Vec<(&'a str, Sym)> {
     let (symbols, names) =
         if elf.dynsyms.is_empty() { (&elf.syms, &elf.strtab) } else { (&elf.dynsyms, &elf.dynstrtab) };
@@ -241,7 +241,7 @@ fn symbols<'a>(elf: &Elf<'a>) -> Vec<(&'a str, Sym)> {
 /// The processor of `e_flags`, from version 4 on.
 fn processor(flags: u32) -> Option<Processor> {
     let (_, name) = PROCESSORS.iter().find(|(number, _)| *number == flags & 0xff)?;
-    // 0 there is no such feature, 1 any setting, 2 off, 3 on.
+    // 0: no such feature, 1: any setting, 2: off, 3: on.
     let setting = |bits: u32| match bits & 3 {
         2 => Some(false),
         3 => Some(true),
@@ -255,7 +255,7 @@ fn metadata<'a>(elf: &Elf<'a>, image: &'a [u8]) -> Option<ValueRef<'a>> {
     let sections = elf.iter_note_sections(image, None).into_iter().flatten();
     let note = segments
         .chain(sections)
-        // An iterator over damaged notes repeats its error for ever.
+        // An iterator over damaged notes repeats its error forever.
         .map_while(Result::ok)
         .find(|note| note.n_type == NOTE && note.name.trim_end_matches('\0') == OWNER)?;
     let mut bytes = note.desc;
@@ -333,7 +333,7 @@ fn argument(value: &ValueRef<'_>) -> Option<AmdArgument> {
     })
 }
 
-/// The variable of a symbol, if it is one's.
+/// The variable of a symbol, if the symbol is a variable.
 fn variable(elf: &Elf<'_>, name: &str, symbol: &Sym) -> Option<AmdVariable> {
     if symbol.st_type() != STT_OBJECT || symbol.is_import() || symbol.st_size == 0 || name.ends_with(DESCRIPTOR) {
         return None;

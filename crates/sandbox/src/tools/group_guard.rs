@@ -1,10 +1,8 @@
 //! The process-group guard, which ends the programs that a build has started.
 //!
-//! It is a process that outlives this one by a moment.
-//!
-//! The system ends a process with its parent where it is asked to, but not what that process has started: a wrapper of
-//! an assembler would leave the assembler behind when the build is killed. So those programs are a group, which a small
-//! process leads that does nothing but wait for our end.
+//! On request, Linux ends a process together with its parent, but not the processes that it has started: a wrapper of
+//! an assembler would leave the assembler running after the build is killed. The programs of a build are therefore a
+//! process group. A small process leads it, waits for this process's end, and outlives it by a moment.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -13,16 +11,16 @@ use std::process::Command;
 
 use crate::descriptors::close_range;
 
-/// The leader of a group of programs, all of which end when this is dropped, or when this process ends.
+/// The leader of a group of programs; all end when this is dropped or this process ends.
 pub struct GroupGuard {
     leader: libc::pid_t,
-    /// Closed by our end, whatever that is, as nobody else has it.
+    /// The end of this process closes it, however it happens, because no other process has it.
     _ours: OwnedFd,
 }
 
 impl GroupGuard {
     /// # Errors
-    /// The system has no room for another process, or no descriptor.
+    /// The system cannot start another process, or has no free descriptor.
     pub fn start() -> io::Result<Self> {
         let mut ends = [0; 2];
         // SAFETY: room for two descriptors.
@@ -37,7 +35,7 @@ impl GroupGuard {
             // SAFETY: this is the child, which needs nothing of what it inherited.
             0 => unsafe { watch(theirs.as_raw_fd()) },
             leader => {
-                // The child does the same: either may be the first to run on.
+                // The child does the same, because either may run first.
                 // SAFETY: takes no pointers.
                 unsafe { libc::setpgid(leader, leader) };
                 Ok(Self { leader, _ours: ours })
@@ -45,7 +43,7 @@ impl GroupGuard {
         }
     }
 
-    /// Makes the program one of the group. It also ends with the thread that starts it, should the leader be killed.
+    /// Adds the program to the group. It also ends with the thread that starts it, in case the leader is killed.
     pub fn guard<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         // SAFETY: prctl takes no pointers, and is safe between fork and exec.
         unsafe {
@@ -70,16 +68,16 @@ impl Drop for GroupGuard {
     }
 }
 
-/// The life of the leader: waits for the other end of `pipe` to be closed, and ends its group.
+/// The leader's work: waits until the other end of `pipe` closes, and ends its group.
 ///
 /// # Safety
-/// In a forked child only, where nothing that it inherited is needed any more.
+/// Call this only in a forked child, which no longer needs anything inherited.
 unsafe fn watch(pipe: libc::c_int) -> ! {
     let pipe_number = pipe as libc::c_uint;
     // SAFETY: none of these takes a pointer but `read`, which writes one byte at most. Nobody uses what is closed.
     unsafe {
         let leads = libc::setpgid(0, 0) == 0;
-        // Others wait for the ends of what this process has inherited.
+        // Close inherited descriptors, because other processes may wait for their end.
         if pipe_number > 0 {
             close_range(0, pipe_number - 1);
         }

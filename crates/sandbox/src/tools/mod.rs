@@ -1,9 +1,8 @@
-//! Runs clang, opt and ptxas for a build, and gives them files in memory.
+//! Runs clang, opt and ptxas for a build, with files in memory.
 //!
-//! They end with it, and leave nothing behind.
-//!
-//! A build may be killed at any time, so that there is nobody to remove files: those that pass between a program and us
-//! are memory of this process, which other processes open by the name that /proc gives them.
+//! The programs end with the build and leave no files behind. A build may be killed at any time, before it can remove
+//! files. The files it shares with programs are therefore memory of this process, which other processes open by its
+//! name in /proc.
 
 mod group_guard;
 
@@ -16,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use self::group_guard::GroupGuard;
 
-/// A file that is gone when this process is.
+/// A file that disappears with this process.
 pub struct TransientFile {
     file: File,
     path: PathBuf,
@@ -24,7 +23,7 @@ pub struct TransientFile {
 
 impl TransientFile {
     /// # Errors
-    /// The system has no memory, or no descriptor.
+    /// The system is out of memory or descriptors.
     pub fn new(contents: &[u8]) -> io::Result<Self> {
         // SAFETY: the name is NUL-terminated.
         let descriptor = unsafe { libc::memfd_create(c"mneme-build".as_ptr(), libc::MFD_CLOEXEC) };
@@ -38,22 +37,22 @@ impl TransientFile {
         Ok(Self { file, path })
     }
 
-    /// For programs that run while this process does.
+    /// The path for programs that run while this process does.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// For this process alone.
+    /// The descriptor, only for this process.
     pub fn descriptor(&self) -> std::os::fd::RawFd {
         self.file.as_raw_fd()
     }
 
-    /// For a program's standard output or error.
+    /// The file for a program's standard output or error.
     pub fn for_writing(&self) -> io::Result<File> {
         self.file.try_clone()
     }
 
-    /// What is in it now.
+    /// The current contents.
     pub fn read(&mut self) -> io::Result<Vec<u8>> {
         let mut contents = Vec::new();
         self.file.rewind()?;
@@ -62,14 +61,14 @@ impl TransientFile {
     }
 }
 
-/// Runs the program to its end; its words. When this process ends, however it does, so does all that the program has
-/// started.
+/// Runs the program to its end and returns its output. However this process ends, all processes that the program has
+/// started end with it.
 pub fn output(command: &mut Command) -> io::Result<Output> {
     let guard = GroupGuard::start()?;
     guard.guard(command).output()
 }
 
-/// Runs the program to its end; `None` where it takes longer than `limit` and was killed, with all that it started.
+/// Runs the program to its end; `None` if it exceeds `limit` and was killed, with all processes that it started.
 pub fn run(command: &mut Command, limit: Duration) -> io::Result<Option<ExitStatus>> {
     let guard = GroupGuard::start()?;
     let mut child = guard.guard(command).spawn()?;
@@ -102,7 +101,7 @@ mod tests {
     #[test]
     fn what_takes_too_long_is_killed_with_its_children() {
         let (mut said, folder) = (TransientFile::new(b"").unwrap(), tempfile::tempdir().unwrap());
-        // The shell's child writes as soon as there is a file of this name, which is when it should be gone.
+        // The shell's child writes as soon as this file exists, at which point the child should be dead.
         let shell = |end: &str, go: &Path| {
             let child = format!("(until [ -e \"$1\" ]; do sleep 0.05; done; echo late >$0) & {end}");
             let mut command = Command::new("sh");
@@ -111,7 +110,7 @@ mod tests {
         };
         let [first, second] = ["first", "second"].map(|name| folder.path().join(name));
         assert!(run(&mut shell("wait", &first), Duration::from_millis(100)).unwrap().is_none());
-        // Nor does what a program leaves behind outlive it.
+        // Leftover processes of a program also end with it.
         assert!(run(&mut shell("", &second), Duration::from_secs(20)).unwrap().is_some());
         [first, second].iter().for_each(|go| std::fs::write(go, "").unwrap());
         std::thread::sleep(Duration::from_secs(1));
