@@ -1,7 +1,7 @@
-//! The macro that declarations of functions are written in.
+//! The macro for declarations of functions.
 
-/// Declares functions; the parentheses hold a `$`, which macros that are made by macros need. A function returns a
-/// status where nothing else is said (`-> type`).
+/// Declares functions; the parentheses hold a `$`, needed by macros that define macros. A function returns a status
+/// unless it specifies another type (`-> type`).
 macro_rules! declare {
     (($d:tt) $($since:literal $name:ident $arguments:tt $(-> $return:ty)? $(, $form_since:literal $form:ident)?;)*) => {
         $(
@@ -25,7 +25,7 @@ macro_rules! declare {
             )*
         }
 
-        // A form returns what its function does.
+        // A form returns the same type as its function.
         $($(const _: fn(pointers::$form) -> pointers::$name = |form| form;)?)*
     };
     (@one ($d:tt) $since:literal $name:ident ($($argument:ident: $type:ty),* $(,)?) $(-> $return:ty)?) => {

@@ -1,4 +1,4 @@
-//! A test that the declarations are those that the crate hip-sys has of HIP's headers.
+//! A test that the declarations match those that the crate hip-sys generates from HIP's headers.
 
 #![cfg(feature = "hip-sys")]
 
@@ -21,7 +21,7 @@ signatures! {
     (A B C D E F G H I J K L M N)
 }
 
-/// The sizes of what a closure would return, which is not called: nothing of AMD's is linked.
+/// The sizes of a closure's return value; the closure is never called, because AMD's libraries are not linked.
 fn sizes<F: Signature>(_: impl FnOnce() -> F) -> &'static [usize] {
     F::SIZES
 }

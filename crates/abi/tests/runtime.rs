@@ -9,28 +9,29 @@ use mneme_abi::cuda::registration::FUNCTIONS as REGISTRATION;
 use mneme_abi::cuda::runtime::FUNCTIONS;
 use mneme_fixtures::headers::{Passed, expression, found, in_rust, types};
 
-/// Functions that code of nvcc's calls.
+/// Functions called by code from nvcc.
 fn is_of_nvcc(name: &str) -> bool {
     name.starts_with("__cuda")
 }
 
-/// Those of `cuda_profiler_api.h`, which is not among the pinned headers. They have no arguments.
+/// Functions of `cuda_profiler_api.h`, which the pinned headers lack. They do not take arguments.
 const OF_THE_PROFILER: [&str; 2] = ["cudaProfilerStart", "cudaProfilerStop"];
 
-/// Functions that are another one under the same name in CUDA 13, whose library is another: `…_v2` became the name.
+/// Functions with another meaning under the same name in CUDA 13, whose library has another name: `…_v2` became the
+/// name.
 const OTHERS_IN_13: [&str; 3] = ["cudaMemAdvise", "cudaMemPrefetchAsync", "cudaMemPrefetchAsync_ptsz"];
 
 fn includes(toolkit: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.deps").join(toolkit).join("include")
 }
 
-/// What a function returns and takes.
+/// A function's result and arguments.
 struct Signature {
     returns: String,
     arguments: Vec<String>,
 }
 
-/// What a header declares, every version and form that the library has.
+/// A header's declarations, with every version and form in the library.
 struct Header {
     functions: BTreeMap<String, Signature>,
     enumerations: BTreeSet<String>,
@@ -43,7 +44,7 @@ impl Header {
         let output = output.unwrap_or_else(|error| panic!("cc: {error}; run ./scripts/setup"));
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         let declared = String::from_utf8(output.stdout).unwrap();
-        // Those that code of nvcc's calls are declared for nvcc alone, with defaults of arguments.
+        // Functions called by nvcc's code are declared only for nvcc, with default arguments.
         let read = |name: &str| std::fs::read_to_string(includes(toolkit).join("crt").join(name)).unwrap();
         let for_nvcc = read("host_runtime.h") + &read("device_functions.h");
         let for_nvcc = expression(r"\s*=\s*\w+(\s*[,)])").replace_all(&for_nvcc, "$1").replace("CUDARTAPI", "");
@@ -57,8 +58,8 @@ impl Header {
         Self { functions, enumerations: found(&declared, r"\benum\s+(?:__\w+\(\w+\)\s+)?(\w+)\s*\{") }
     }
 
-    /// A function, or the one that it is the form of for the per-thread default stream: those that are declared for no
-    /// program are not in the header.
+    /// A function, or the function of which it is the form for the per-thread default stream; the header lacks forms
+    /// that programs cannot call.
     fn function(&self, name: &str) -> Option<&Signature> {
         let base = name.strip_suffix("_ptsz").or_else(|| name.strip_suffix("_ptds")).unwrap_or(name);
         self.functions.get(name).or_else(|| self.functions.get(base))
@@ -112,7 +113,7 @@ fn arguments_and_results_are_those_of_the_headers() {
     }
 }
 
-/// CUPTI names each function with the version that its declaration is of.
+/// CUPTI names each function with the version of its declaration.
 #[test]
 fn versions_are_those_of_cupti() {
     let path = includes("cuda").join("cupti_runtime_cbid.h");

@@ -9,16 +9,16 @@ use mneme_abi::cuda::profiler_structures;
 use mneme_abi::structure::Structure;
 use mneme_abi::{cuda, hip};
 
-/// That which is laid out otherwise in CUDA 13, whose runtime is another library.
+/// The structure with another layout in CUDA 13, whose runtime is another library.
 const OTHER_IN_13: &str = "struct cudaPointerAttributes";
-/// Declared once for each of them.
+/// The structure declared once for each.
 const DECLARED_TWICE: &str = "struct cudaDeviceProp";
 
 fn dependencies(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.deps").join(folder)
 }
 
-/// What has to hold of a structure, in C.
+/// The assertions about a structure, in C.
 fn asserted(structure: &Structure) -> String {
     let name = structure.name;
     let mut text = String::new();
@@ -33,18 +33,18 @@ fn asserted(structure: &Structure) -> String {
     text
 }
 
-/// What the compiler says of these structures under this header.
+/// The compiler's verdict on these structures with this header.
 fn compiled(include: &Path, header: &str, structures: &[&Structure]) -> io::Result<()> {
     let all: String = structures.iter().map(|structure| asserted(structure)).collect();
     compiles(include, &format!("{header}\n{all}"))
 }
 
-/// What the compiler says of a text in C.
+/// The compiler's verdict on a text in C.
 fn compiles(include: &Path, text: &str) -> io::Result<()> {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("layout.c");
     std::fs::write(&file, format!("#include <stddef.h>\n{text}")).unwrap();
-    // A header of CUPTI's includes this one of C++, and needs nothing of it.
+    // A header of CUPTI's includes this C++ header without using it.
     std::fs::write(folder.path().join("string"), "").unwrap();
     let mut compiler = Command::new("cc");
     compiler.args(["-std=gnu11", "-w", "-fsyntax-only", "-I"]).arg(include).arg("-I").arg(folder.path()).arg(&file);
@@ -96,7 +96,7 @@ fn structures_of_the_range_profiler_are_as_in_its_headers() {
         let failed = |error| panic!("{}: {error}", include.display());
         compiled(&include, header, &structures).unwrap_or_else(failed);
         compiles(&include, &format!("{header}\n{said}")).unwrap_or_else(failed);
-        // The test can fail.
+        // Show that the test can fail.
         assert!(compiles(&include, &format!("{header}\n{}", size(&(sizes[0].0, sizes[0].1 + 8)))).is_err());
     }
 }
@@ -115,7 +115,7 @@ fn structures_of_hip_are_as_in_its_headers() {
         hip::structures::STRUCTURES.iter().partition(|structure| structure.name == "HIP_MEMCPY3D");
     for folder in folders {
         compiled(&folder, header, &others).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
-        // One of the two layouts is that of the headers.
+        // One of the two layouts matches the headers.
         let fitting = volumes.iter().filter(|one| compiled(&folder, header, &[one]).is_ok()).count();
         assert_eq!((fitting, volumes.len()), (1, 2), "{}", folder.display());
     }

@@ -1,4 +1,4 @@
-//! The specification of a build, by which equal builds are known before they are made.
+//! The specification of a build, which identifies equal builds before they run.
 
 use std::rc::Rc;
 
@@ -10,45 +10,45 @@ use crate::instrument::Instrument;
 use crate::probe::{Probe, Revision};
 use crate::replacement::Replacement;
 
-/// The pass in a pipeline's name that breaks kernels on purpose.
+/// The pass in pipelines that breaks kernels on purpose.
 pub const FAULT: &str = "mneme-fault";
 
-/// Everything about a build that is not the recording's, the command line's or the device's.
+/// All inputs of a build except those from the recording, the command line and the device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BuildSpec {
     pub configuration: Configuration,
-    /// Code in the recorded kernel's place.
+    /// Code that replaces the recorded kernel.
     pub replacement: Option<Rc<Replacement>>,
-    /// Return the IR after the pipeline, and what a build that fails had come to.
+    /// Return the IR after the pipeline, and the texts of a failed build.
     pub keep_ir: bool,
-    /// What the code is to be instrumented for.
+    /// The kind of instrumentation, if any.
     pub instrument: Option<Instrument>,
-    /// What is special about the build.
+    /// The special settings of the build.
     pub probe: Probe,
 }
 
-/// Equal for builds that come to the same code.
+/// Equal for builds that produce the same code.
 pub type BuildKey = ChunkId;
 
 impl BuildSpec {
-    /// A build without anything special.
+    /// A build without special settings.
     pub fn new(configuration: Configuration) -> Self {
         Self { configuration, replacement: None, keep_ir: false, instrument: None, probe: Probe::default() }
     }
 
-    /// Whether the build tells lines of the source, and reads them with the code.
+    /// Whether the build reports source lines, and so reads them with the code.
     pub fn tells_lines(&self) -> bool {
         let traps = |revision: &Revision| matches!(revision, Revision::Trap { .. });
         self.instrument.is_some() || self.probe.revisions.iter().any(traps)
     }
 
-    /// The hash of everything that the code depends on.
+    /// The hash of all inputs that the code depends on.
     pub fn key(&self) -> BuildKey {
         let mut configuration = self.configuration.grounded().without_runs();
-        // Instrumented code has bounds too.
+        // Instrumented code also has bounds.
         let has_bounds = configuration.set_launch_bounds || self.instrument.is_some();
         let bounds_follow_block = has_bounds && configuration.max_threads.is_none_or(|threads| threads == 0);
-        // Specialised code has the size of the dynamic shared memory in it.
+        // Specialised code contains the size of the dynamic shared memory.
         if configuration.specialize != Specialize::All {
             configuration.shared_mem = 0;
         }

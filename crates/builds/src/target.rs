@@ -3,7 +3,7 @@
 use mneme_model::architecture::Vendor;
 use serde::{Deserialize, Serialize};
 
-/// What to generate code for.
+/// The target of a build.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Target {
     /// An NVIDIA GPU; `arch` is the *device's* architecture ("sm_90"), which may be newer than the IR's.
@@ -14,12 +14,12 @@ pub enum Target {
     Cpu { arch: String },
 }
 
-/// Architecture that IR for the CPU device is compiled as where the recording does not say.
+/// The architecture for IR on the CPU device, if the recording does not name one.
 const DEFAULT_ARCH: &str = "sm_90";
 
 impl Target {
-    /// Code of IR for a device, whose architecture is "cpu" or a GPU's; IR for an architecture's own features
-    /// (`sm_90a`) is compiled for these where the device has them.
+    /// The target for IR on a device, whose architecture is "cpu" or a GPU's. IR for architecture-specific features
+    /// (`sm_90a`) keeps them if the device has them.
     pub fn of_device(device_arch: &str, ir_arch: &str) -> Self {
         if device_arch == "cpu" {
             let is_gpu = Vendor::of_architecture(ir_arch).is_some();
@@ -35,7 +35,7 @@ impl Target {
         arch
     }
 
-    /// The GPU of an architecture that a device has told: "sm_90", "gfx90a:sramecc+:xnack-".
+    /// The GPU target for an architecture reported by a device: "sm_90", "gfx90a:sramecc+:xnack-".
     pub fn gpu(arch: &str) -> Self {
         let arch = arch.to_owned();
         match Vendor::of_architecture(&arch) {

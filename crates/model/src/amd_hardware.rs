@@ -1,55 +1,55 @@
-//! The limits of AMD's processors: registers, waves, shared memory.
+//! The limits of AMD processors: registers, waves, shared memory.
 //!
-//! The numbers are those of the instruction set manuals and of LLVM's AMDGPU back end, whose "Occupancy" is the number
-//! of [`Hardware::waves`]. A wave is what runs in step; a SIMD unit holds several of them.
+//! The numbers come from the instruction set manuals and LLVM's AMDGPU back end; its "Occupancy" is the result of
+//! [`Hardware::waves`]. The lanes of a wave run in lockstep; a SIMD unit holds several waves.
 //!
-//! waves = min(most, vector registers of a lane / those of the kernel rounded up to the unit of allocation, waves that
-//! the scalar registers leave, waves of the blocks whose shared memory fits / SIMD units)
+//! waves = min(maximum, vector registers of a lane / those of the kernel rounded up to the unit of allocation, waves
+//! that the scalar registers allow, waves of the blocks whose shared memory fits / SIMD units)
 
 use super::architecture::Processor;
 
-/// Resources of what the waves of a block share: a compute unit, or (from gfx10 on, unless code is compiled for
-/// `cumode`) a pair of them.
+/// Resources shared by the waves of a block: those of a compute unit, or (from gfx10 on, unless code is compiled for
+/// `cumode`) of a pair of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hardware {
-    /// Waves of a SIMD unit at most.
+    /// The maximum number of waves on a SIMD unit.
     pub most_waves: u32,
     /// SIMD units.
     pub simds: u32,
     /// Lanes of a wave.
     pub wavefront_size: u32,
-    /// Vector registers of a lane of a SIMD unit, and how many are allocated at a time.
+    /// Vector registers of a lane of a SIMD unit, and the unit of their allocation.
     vgprs: u32,
     vgpr_unit: u32,
-    /// Scalar registers limit waves.
+    /// Whether scalar registers limit waves.
     limits_sgprs: bool,
     /// Shared memory, bytes.
     pub shared: u32,
-    /// Blocks at most, where they have several waves.
+    /// The maximum number of blocks with several waves.
     most_blocks: u32,
 }
 
-/// Registers of a kernel: scalar ones of a wave, vector ones of a lane, of both kinds if one file holds both.
+/// Registers of a kernel: scalar ones of a wave, vector ones of a lane, including both kinds if one file holds both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AmdRegisters {
     pub sgprs: u32,
     pub vgprs: u32,
 }
 
-/// Processors from gfx11 on whose SIMD units have half as many vector registers again.
+/// Processors from gfx11 on whose SIMD units have 1.5 times as many vector registers.
 const MORE_REGISTERS: [&str; 6] = ["gfx1100", "gfx1101", "gfx1151", "gfx1200", "gfx1201", "gfx12-generic"];
-/// Processors of gfx9 whose vector registers are one file with the accumulation registers.
+/// Processors of gfx9 that keep vector and accumulation registers in one file.
 const ONE_FILE: [&str; 6] = ["gfx90a", "gfx940", "gfx941", "gfx942", "gfx950", "gfx9-4-generic"];
-/// The only one with more shared memory than 64 KiB.
+/// The only processor with more shared memory than 64 KiB.
 const MORE_SHARED: &str = "gfx950";
 
-/// Shared memory (LDS) of a block at most, bytes.
+/// The maximum shared memory (LDS) of a block, bytes.
 pub fn shared_of_block(processor: &Processor) -> u32 {
     if processor.name == MORE_SHARED { 160 << 10 } else { 64 << 10 }
 }
 
 impl Hardware {
-    /// For waves of so many lanes; `one_unit`: blocks keep to one compute unit (`cumode`).
+    /// The hardware for waves with this many lanes; `one_unit`: blocks stay on one compute unit (`cumode`).
     pub fn of(processor: &Processor, wavefront_size: u32, one_unit: bool) -> Self {
         let (name, major) = (processor.name.as_str(), processor.major());
         let halves = if wavefront_size == 32 { 1 } else { 2 };
@@ -79,7 +79,7 @@ impl Hardware {
         }
     }
 
-    /// Waves that a SIMD unit holds of blocks of `threads` with `shared` bytes of shared memory each.
+    /// The number of waves on a SIMD unit, for blocks of `threads` threads with `shared` bytes of shared memory each.
     pub fn waves(&self, registers: AmdRegisters, threads: u32, shared: u32) -> u32 {
         let rounded = registers.vgprs.max(1).next_multiple_of(self.vgpr_unit);
         let by_vgprs = (self.vgprs / rounded).max(1);
@@ -92,7 +92,7 @@ impl Hardware {
         };
         let of_block = threads.max(1).div_ceil(self.wavefront_size);
         let fitting = self.shared.checked_div(shared).unwrap_or(u32::MAX).max(1);
-        // A block of one wave takes none of what blocks meet at.
+        // A block with a single wave does not use a barrier resource.
         let most_blocks = if of_block == 1 { self.most_waves * self.simds } else { self.most_blocks };
         let by_blocks = fitting.min(most_blocks).saturating_mul(of_block).div_ceil(self.simds);
         [by_vgprs, by_sgprs, by_blocks].into_iter().fold(self.most_waves, u32::min)

@@ -1,6 +1,6 @@
-//! Architectures of GPUs ("sm_90a", "gfx90a:sramecc+:xnack-"), and which code runs where.
+//! GPU architectures ("sm_90a", "gfx90a:sramecc+:xnack-"), and the rules for which code runs where.
 
-/// Who makes the GPUs of an architecture.
+/// The vendor of an architecture's GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Vendor {
     Nvidia,
@@ -8,12 +8,12 @@ pub enum Vendor {
 }
 
 impl Vendor {
-    /// Of the architecture of a device or of IR: "sm_90", "gfx90a:xnack+".
+    /// The vendor of a device's or IR's architecture: "sm_90", "gfx90a:xnack+".
     pub fn of_architecture(text: &str) -> Option<Self> {
         GpuArchitecture::parse(text).map(|architecture| architecture.vendor())
     }
 
-    /// Of the triple of a module of IR.
+    /// The vendor of an IR module's triple.
     pub fn of_triple(triple: &str) -> Option<Self> {
         [("nvptx", Self::Nvidia), ("amdgcn", Self::Amd)]
             .into_iter()
@@ -28,7 +28,7 @@ impl Vendor {
     }
 }
 
-/// The architecture of a GPU, of whichever vendor.
+/// The architecture of a GPU of any vendor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum GpuArchitecture {
     Nvidia(Architecture),
@@ -36,7 +36,7 @@ pub enum GpuArchitecture {
 }
 
 impl GpuArchitecture {
-    /// Reads "sm_90a", "compute_90" or "gfx90a:sramecc+:xnack-".
+    /// Parses "sm_90a", "compute_90" or "gfx90a:sramecc+:xnack-".
     pub fn parse(text: &str) -> Option<Self> {
         if text.starts_with("sm_") || text.starts_with("compute_") {
             Architecture::parse(text).map(Self::Nvidia)
@@ -71,13 +71,13 @@ impl std::fmt::Display for GpuArchitecture {
     }
 }
 
-/// An AMD processor, and what is said of the two features that code is compiled for, against, or (`None`) for either
-/// setting of. A device says which it has.
+/// An AMD processor and the settings of its two features. Code is compiled for a feature on, off, or (`None`) either; a
+/// device reports its setting.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Processor {
     /// E.g. "gfx90a", "gfx11-generic".
     pub name: String,
-    /// Page faults are answered and instructions repeated.
+    /// Page faults are handled by repeating instructions.
     pub xnack: Option<bool>,
     /// Memory is protected against flipped bits.
     pub sramecc: Option<bool>,
@@ -94,7 +94,7 @@ const FAMILIES: [(&str, &[&str]); 6] = [
 ];
 
 impl Processor {
-    /// Reads "gfx90a" and "gfx90a:sramecc+:xnack-".
+    /// Parses "gfx90a" and "gfx90a:sramecc+:xnack-".
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split(':');
         let name = parts.next().filter(|name| is_processor(name))?;
@@ -114,24 +114,24 @@ impl Processor {
         Some(processor)
     }
 
-    /// The first number of its version: 9 of "gfx90a", 11 of "gfx1100" and "gfx11-generic".
+    /// The major version: 9 for "gfx90a", 11 for "gfx1100" and "gfx11-generic".
     pub fn major(&self) -> u32 {
         let digits = &self.name["gfx".len()..];
         let major = match digits.split_once('-') {
             Some((major, _)) => major,
-            // What is left are a minor version and a stepping, a character each.
+            // The last two characters are a minor version and a stepping.
             None => &digits[..digits.len().saturating_sub(2)],
         };
         major.parse().unwrap_or(0)
     }
 
-    /// Lanes of a wave, where code does not say otherwise.
+    /// Lanes of a wave, unless code specifies another number.
     pub fn wavefront_size(&self) -> u32 {
         if self.major() >= 10 { 32 } else { 64 }
     }
 
-    /// Whether machine code, or IR, for this processor is for `device`: the processor itself or a family of it, and no
-    /// feature set otherwise ("Target ID" of LLVM's AMDGPU usage guide).
+    /// Whether machine code, or IR, for this processor runs on `device`: it is the same processor or its family, and
+    /// features do not conflict ("Target ID" of LLVM's AMDGPU usage guide).
     pub fn machine_code_runs_on(&self, device: &Self) -> bool {
         let in_family =
             || FAMILIES.iter().any(|(name, members)| *name == self.name && members.contains(&device.name.as_str()));
@@ -162,12 +162,12 @@ impl std::fmt::Display for Processor {
     }
 }
 
-/// An architecture of NVIDIA's: compute capability times ten, and its suffix.
+/// An NVIDIA architecture: compute capability times ten, and its suffix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Architecture {
     /// E.g. 90.
     pub number: u32,
-    /// `a`: this architecture's own instructions, code runs on exactly it. `f`: its family's.
+    /// `a`: architecture-specific instructions, the code runs only on this architecture. `f`: family-specific ones.
     pub suffix: Option<char>,
 }
 
@@ -176,7 +176,7 @@ impl Architecture {
         Self { number, suffix: None }
     }
 
-    /// Reads "sm_90a", "compute_90" or "90".
+    /// Parses "sm_90a", "compute_90" or "90".
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.rsplit_once('_').map_or(text, |(_, number)| number);
         let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());

@@ -1,6 +1,4 @@
-//! Hashes that are part of the formats.
-//!
-//! They are chunk identity (128 bit) and the static and dynamic hashes (64 bit).
+//! Hashes in the recording formats: chunk identity (128 bit), and the static and dynamic hashes (64 bit).
 
 use std::fmt;
 
@@ -9,7 +7,7 @@ use std::fmt;
 pub struct ChunkId(pub [u8; 16]);
 
 impl ChunkId {
-    /// A chunk of zeros, of whatever length; it is stored nowhere.
+    /// A chunk of zeros of any length; it is never stored.
     pub const ZERO: Self = Self([0; 16]);
 
     pub fn is_zero(&self) -> bool {
@@ -34,7 +32,7 @@ const MIX_1: u64 = 0xbf58_476d_1ce4_e5b9;
 const MIX_2: u64 = 0x94d0_49bb_1331_11eb;
 const MIX_3: u64 = 0xd6e8_feb8_6659_fd93;
 
-/// The bijection every word goes through (the finaliser of SplitMix64).
+/// The bijection applied to every word (the finaliser of SplitMix64).
 fn mix(mut word: u64) -> u64 {
     word = (word ^ (word >> 30)).wrapping_mul(MIX_1);
     word = (word ^ (word >> 27)).wrapping_mul(MIX_2);
@@ -43,9 +41,9 @@ fn mix(mut word: u64) -> u64 {
 
 /// The chunk hash, format version 1.
 ///
-/// Two 64-bit sums over the little-endian 8-byte words of the chunk (the last one padded with zeros), each word mixed
-/// with its index first (and the length mixed in at the end): sums commute, so that a GPU thread per word and a tree of
-/// additions gives the same value as this loop. It guards against accidents, not against adversaries.
+/// Two 64-bit sums over the little-endian 8-byte words of the chunk (the last one padded with zeros). Each word is
+/// first mixed with its index, and the length is mixed in at the end. Sums commute, so one GPU thread per word and a
+/// tree of additions give the same value as this loop. The hash protects against accidents, not against adversaries.
 pub fn chunk_id(bytes: &[u8]) -> ChunkId {
     let (mut low, mut high) = (0u64, 0u64);
     let mut absorb = |index: u64, word: u64| {
@@ -74,7 +72,7 @@ pub fn chunk_id(bytes: &[u8]) -> ChunkId {
     ChunkId(id)
 }
 
-/// The identity by which recordings name a chunk: [`ChunkId::ZERO`] where it is zeros, else its hash.
+/// The identity of a chunk in recordings: [`ChunkId::ZERO`] for zeros, otherwise its hash.
 pub fn recorded_id(bytes: &[u8]) -> ChunkId {
     if is_zero(bytes) { ChunkId::ZERO } else { chunk_id(bytes) }
 }
@@ -87,14 +85,14 @@ pub fn is_zero(bytes: &[u8]) -> bool {
 
 /// A 64-bit hash over parts, each delimited by its length (XXH3).
 ///
-/// Little is gathered and hashed at once, which is far cheaper than a stream: recorders do it at every launch.
+/// Small inputs are buffered and hashed at once, which is far cheaper than a stream: recorders do this at every launch.
 pub struct Hash64 {
     small: [u8; SMALL],
     length: usize,
     stream: Option<Box<xxhash_rust::xxh3::Xxh3Default>>,
 }
 
-/// Bytes that are gathered before a stream is made.
+/// The number of bytes to buffer before creating a stream.
 const SMALL: usize = 256;
 
 impl Default for Hash64 {
@@ -114,7 +112,7 @@ impl Hash64 {
         self
     }
 
-    /// [`Hash64::part`], in place: moving a hash takes longer than adding to it.
+    /// [`Hash64::part`] in place: moving a hash takes longer than adding to it.
     #[inline]
     pub fn add(&mut self, bytes: &[u8]) {
         self.update(&(bytes.len() as u64).to_le_bytes());
@@ -164,8 +162,7 @@ mod tests {
 
     #[test]
     fn the_chunk_hash_is_pinned() {
-        // Computed from the definition by another program; a change of these values is a change of the recording
-        // format.
+        // Another program computed these values from the definition; changing them changes the recording format.
         let bytes: Vec<u8> = (0..1003u32).map(|i| (i * 7) as u8).collect();
         assert_eq!(chunk_id(&bytes).to_string(), PINNED_1003);
         assert_eq!(chunk_id(b"").to_string(), PINNED_EMPTY);

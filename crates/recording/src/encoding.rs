@@ -1,39 +1,39 @@
-//! Encodings of the bytes of a chunk.
+//! Encodings of a chunk's bytes.
 //!
-//! It is stored raw, compressed (zstd), or split into [`planes`] and compressed, whichever is smallest for what it
-//! costs.
+//! A chunk is stored raw, compressed (zstd), or split into [`planes`] and compressed, whichever has the best ratio of
+//! size to cost.
 
 use super::planes;
 
-/// What became of a chunk.
+/// An encoded chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Encoded<'a> {
-    /// As long as the chunk: raw; else zstd's.
+    /// Raw if as long as the chunk, otherwise zstd's.
     pub bytes: &'a [u8],
-    /// What is compressed is the chunk's planes.
+    /// The compressed bytes are the chunk's planes.
     pub planes: bool,
 }
 
-/// Pieces of a sample, evenly spread, and bytes of each.
+/// The number of evenly spread pieces in a sample, and their size in bytes.
 const PIECES: usize = 4;
 const PIECE: usize = 256;
 const SAMPLE: usize = PIECES * PIECE;
-/// Shorter chunks are compressed without taking a sample, bytes.
+/// Shorter chunks are compressed without sampling, bytes.
 const SMALL: usize = 8 * SAMPLE;
-/// The part of a sample that compression must save.
+/// Compression must save at least this fraction of a sample: one in `LEAST_GAIN`.
 const LEAST_GAIN: usize = 32;
-/// Chunks that are compressed in the order that suited the last trial; neighbours are alike.
+/// The number of chunks to compress in the order chosen by the last trial; neighbours are similar.
 const TRIAL_EVERY: u32 = 8;
 
-/// Compresses chunks one after the other.
+/// Compresses consecutive chunks.
 pub struct Encoder {
     compressor: zstd::bulk::Compressor<'static>,
-    /// At the fastest level, for samples.
+    /// A compressor at the fastest level, for samples.
     sampler: zstd::bulk::Compressor<'static>,
     planes: Vec<u8>,
     compressed: Vec<u8>,
     other: Vec<u8>,
-    /// What the last trial found better.
+    /// The result of the last trial.
     prefers_planes: bool,
     encoded: u32,
 }
@@ -77,15 +77,15 @@ impl Encoder {
         }
     }
 
-    /// Fills `self.compressed`, and gives the length.
+    /// Fills `self.compressed`, and returns the length.
     fn compress(&mut self, bytes: &[u8], in_planes: bool) -> std::io::Result<usize> {
         self.compressed.resize(zstd::zstd_safe::compress_bound(bytes.len()), 0);
         let source = if in_planes { split(&mut self.planes, bytes) } else { bytes };
         self.compressor.compress_to_buffer(source, &mut self.compressed)
     }
 
-    /// Tells bytes that are worth compressing from those that are not, at a fraction of the price: random data is to be
-    /// stored as fast as it can be written.
+    /// Detects compressible bytes at a fraction of the cost of compressing them: random data should be stored at the
+    /// speed of writing.
     fn is_compressible(&mut self, bytes: &[u8]) -> std::io::Result<bool> {
         if bytes.len() < SMALL {
             return Ok(true);
@@ -111,7 +111,7 @@ fn split<'a>(planes: &'a mut Vec<u8>, bytes: &[u8]) -> &'a [u8] {
     planes
 }
 
-/// Undoes [`Encoder::encode`] of a compressed chunk; whether the bytes were such a one of `out`'s length.
+/// Decodes a compressed chunk from [`Encoder::encode`]; returns whether the bytes were a valid chunk of `out`'s length.
 pub fn decode(encoded: Encoded<'_>, out: &mut [u8]) -> bool {
     if !encoded.planes {
         return zstd::bulk::decompress_to_buffer(encoded.bytes, out).is_ok_and(|length| length == out.len());

@@ -1,4 +1,4 @@
-//! The check of a recording, which reads all of it and names its damaged files.
+//! Checks a recording: reads all of it and names its damaged files.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -14,15 +14,15 @@ use super::rules::Rules;
 use super::store::{self, Store};
 use crate::error::RecordingError;
 
-/// What was read, and what is wrong with it.
+/// The result of a check.
 #[derive(Debug, Default)]
 pub struct CheckReport {
     pub kernels: usize,
-    /// Instances that are whole: everything that a replay needs is there.
+    /// Intact instances, which have everything that a replay needs.
     pub instances: usize,
     /// Bytes of the files read.
     pub bytes: u64,
-    /// What is damaged or missing, each said once.
+    /// Damaged or missing parts, each reported once.
     pub problems: Vec<RecordingError>,
 }
 
@@ -34,7 +34,7 @@ pub fn check(folder: &Path) -> Result<CheckReport, RecordingError> {
         report.problems.extend(PackReader::open(&path).and_then(|(reader, _)| reader.check()).err());
     }
     let store = Store::open(folder);
-    // A pack that cannot be opened is a problem already; without it no chunk can be looked for.
+    // A pack that cannot be opened is already reported; without it, chunks cannot be found.
     let store = store.ok();
     let mut known = HashSet::new();
     let mut originals: HashMap<CodeFile, bool> = HashMap::new();
@@ -53,7 +53,7 @@ pub fn check(folder: &Path) -> Result<CheckReport, RecordingError> {
         for instance in record.instances.values() {
             let mut original = true;
             for code in &instance.ours.original {
-                // Instances share it.
+                // Instances share the original code.
                 original &= *originals
                     .entry(code.clone())
                     .or_insert_with(|| check_file(&folder.join(&code.file), Some(code.checksum), &mut report));
@@ -62,20 +62,20 @@ pub fn check(folder: &Path) -> Result<CheckReport, RecordingError> {
             report.instances += usize::from(code && original && state);
         }
     }
-    // Instances share chunks, and a damaged one is met by its pack as well.
+    // Instances share chunks, and the pack's check also reports a damaged one.
     let mut said = HashSet::new();
     report.problems.retain(|problem| said.insert(problem.to_string()));
     Ok(report)
 }
 
-/// Whether the kernel's code files are as they were written.
+/// Whether the kernel's code files are unchanged.
 fn check_code(folder: &Path, record: &KernelRecord, report: &mut CheckReport) -> bool {
     let sums = record.ours.module_checksums.iter().copied().map(Some).chain(std::iter::repeat(None));
     let files = record.modules.iter().chain(&record.binary_blobs).zip(sums);
     files.fold(true, |whole, (name, sum)| check_file(&folder.join(name), sum, report) && whole)
 }
 
-/// Whether a file can be read, and has this sum where one is known.
+/// Whether a file can be read and has this sum, if known.
 fn check_file(path: &Path, sum: Option<u64>, report: &mut CheckReport) -> bool {
     report.bytes += length(path);
     let problem = match regular::read(path) {
@@ -87,7 +87,7 @@ fn check_file(path: &Path, sum: Option<u64>, report: &mut CheckReport) -> bool {
     false
 }
 
-/// Whether both manifests of an instance can be read, and every chunk that they name.
+/// Whether both manifests of an instance, and every chunk in them, can be read.
 fn check_instance(
     folder: &Path,
     record: &KernelRecord,
@@ -98,7 +98,7 @@ fn check_instance(
 ) -> bool {
     let before = report.problems.len();
     if is_manifest(&folder.join(&instance.prologue)).is_ok_and(|ours| !ours) {
-        // A snapshot of the existing Mneme has no checksums: that it can be read is all that can be said.
+        // A snapshot of the existing Mneme lacks checksums, so this only checks that it can be read.
         report.bytes += length(&folder.join(&instance.prologue)) + length(&folder.join(&instance.epilogue));
         report.problems.extend(Moments::open(folder, record, instance).err());
         return report.problems.len() == before;

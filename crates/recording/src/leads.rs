@@ -1,33 +1,34 @@
-//! The recorded memory that an address refers to, or that it lies beside.
+//! The recorded memory that an address refers to, or lies next to.
 //!
-//! An address inside of memory leads there. So does one beside it, as code has it that counts elements from one, or
-//! rows and columns, or backwards from the end: such an address is at most as far away as the memory is large, and
-//! seldom inside of other memory.
+//! An address inside memory leads to that memory. So does an address next to it, as produced by code that counts
+//! elements from one, counts rows and columns, or counts backwards from the end. Such an address is at most as far away
+//! as the memory is large, and seldom inside other memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Bytes beside memory from which an address leads there: as many as the memory has, but not fewer or more than these.
+/// The distance from which an address still leads to memory, bytes: the memory's size, limited to this range.
 const BESIDE: Range<u64> = 64 << 10..16 << 20;
-/// Bytes before memory from which an address leads there although it is inside of other memory: the element before the
-/// first. (The end is where other memory starts, whose address is that of its own first element far more often.)
+/// The distance before memory from which an address leads to it even from inside other memory, bytes: the element
+/// before the first. (The end does not count: other memory starts there, and its first element's address is far more
+/// common.)
 const BEFORE: u64 = 256;
 
-/// Some ranges of addresses, each with what it leads to.
+/// Ranges of addresses, with the memory that they lead to.
 #[derive(Clone, Debug, Default)]
 pub struct Leads {
-    /// By address, and disjoint.
+    /// Sorted by address, and disjoint.
     ranges: Vec<Range<u64>>,
-    /// Numbers of the targets of each.
+    /// For each range, the numbers of its targets.
     targets: Vec<Vec<usize>>,
 }
 
 impl Leads {
-    /// To targets, given all memory that there is, the targets among it.
+    /// The leads to targets. `all` is all memory, including the targets.
     pub fn to(targets: &[Range<u64>], all: &[Range<u64>]) -> Self {
         let starts: BTreeSet<u64> = all.iter().map(|range| range.start).collect();
         let ends: BTreeSet<u64> = all.iter().map(|range| range.end).collect();
-        // What begins and ends at each address.
+        // The ranges that begin and end at each address.
         let mut changes: BTreeMap<u64, Vec<(usize, bool)>> = BTreeMap::new();
         for (number, target) in targets.iter().enumerate().filter(|(_, target)| !target.is_empty()) {
             let reach = (target.end - target.start).clamp(BESIDE.start, BESIDE.end);
@@ -53,17 +54,17 @@ impl Leads {
         leads
     }
 
-    /// Ranges of addresses that lead somewhere, by address and disjoint.
+    /// The ranges of addresses that lead to a target, sorted by address and disjoint.
     pub fn ranges(&self) -> &[Range<u64>] {
         &self.ranges
     }
 
-    /// The numbers of the targets that one of these ranges leads to.
+    /// The numbers of the targets of a range.
     pub fn of_range(&self, index: usize) -> &[usize] {
         &self.targets[index]
     }
 
-    /// The numbers of the targets that an address leads to.
+    /// The numbers of the targets of an address.
     pub fn of(&self, address: u64) -> &[usize] {
         let index = self.ranges.partition_point(|range| range.end <= address);
         let is_inside = self.ranges.get(index).is_some_and(|range| range.start <= address);
@@ -90,7 +91,7 @@ mod tests {
 
     #[test]
     fn what_is_inside_of_other_memory_leads_there() {
-        // The first and the third are wanted; the second lies between them, and the third touches it.
+        // The first and the third are targets; the second lies between them, and touches the third.
         let all = [0x10_0000..0x10_1000, 0x10_2000..0x10_3000, 0x10_3000..0x10_4000];
         let leads = Leads::to(&[all[0].clone(), all[2].clone()], &all);
         assert_eq!([leads.of(0x10_1000), leads.of(0x10_1fff)], [&[0], &[0]]);
@@ -100,10 +101,10 @@ mod tests {
             [&[1]; 3],
             "the element before the first, too"
         );
-        // Two that touch.
+        // Two adjacent targets.
         let leads = Leads::to(&all[1..], &all);
         assert_eq!([leads.of(0x10_2000), leads.of(0x10_2ff8), leads.of(0x10_3000)], [&[0][..], &[0, 1], &[1]]);
-        // Between two, an address may be of either.
+        // Between two targets, an address may belong to either.
         let apart = [0x10_0000..0x10_1000, 0x10_3000..0x10_4000];
         assert_eq!(Leads::to(&apart, &apart).of(0x10_2000), [0, 1]);
         assert!(Leads::to(&[], &all).ranges().is_empty() && Leads::default().of(7).is_empty());

@@ -2,12 +2,12 @@
 //!
 //! The format is docs/reference/recording-format.md.
 //!
-//! A recording is a folder: one `<static-hash>.json` for each kernel ([`database`]), the kernel's IR, and for each
-//! instance two manifests ([`manifest`]) that name chunks of memory in the pack files of the chunk store ([`store`]).
-//! Recordings of the existing Mneme ([`upstream`]) have the same database and files of their own in place of manifests
-//! and packs; [`moments`] opens either, and [`mod@export`] writes them.
+//! A recording is a folder with one `<static-hash>.json` for each kernel ([`database`]), the kernel's IR, and two
+//! manifests for each instance ([`manifest`]) that name chunks of memory in the pack files of the chunk store
+//! ([`store`]). Recordings of the existing Mneme ([`upstream`]) have the same database, but other files instead of
+//! manifests and packs; [`moments`] opens either, and [`mod@export`] writes them.
 
-// They panic if nobody reads; `mneme_system::console` has functions that do not.
+// These macros panic if the reader is gone; use `mneme_system::console` instead.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod choice;
@@ -42,5 +42,5 @@ pub use error::{NoPlace, RecordingError};
 pub use moments::Moments;
 pub use sums::RecordingSums;
 
-/// The folder that `mneme record` writes and other commands read unless another one is named.
+/// The default folder of `mneme record` and of commands that read recordings.
 pub const USUAL: &str = "recording";

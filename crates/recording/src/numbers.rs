@@ -1,18 +1,17 @@
-//! Floating-point numbers in memory of unknown types, and random ones in their place.
+//! Finds floating-point numbers in memory of unknown type, and replaces them with random ones.
 //!
-//! Signs and exponents stay, so that orders of magnitude do; zeros, integers, addresses and what is no number stay as
-//! they are.
+//! Signs and exponents stay, to keep orders of magnitude; so do zeros, integers, addresses and all other data.
 
 use std::ops::Range;
 
-/// Of the words of a region that may be numbers, so many have to be plausible ones: percent.
+/// The percentage of a region's candidate words that must be plausible numbers.
 const MOST: usize = 90;
 /// Numbers whose magnitude lies between 2^-64 and 2^64 are plausible.
 const EXPONENT: i32 = 64;
 /// Integers below this in magnitude are small, and taken for counts and indices.
 const SMALL: i64 = 1 << 24;
 
-/// Bytes of a floating-point number.
+/// The width of a floating-point number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
     Single = 4,
@@ -44,15 +43,15 @@ impl Width {
         (-SMALL..SMALL).contains(&number)
     }
 
-    /// The word that begins a slice of so many bytes.
+    /// The first word of a slice with this width.
     fn word(self, bytes: &[u8]) -> u64 {
         let mut word = [0; 8];
         word[..self as usize].copy_from_slice(&bytes[..self as usize]);
         u64::from_le_bytes(word)
     }
 
-    /// Of the words that are neither addresses nor small integers, the share of plausible numbers; `None` where that is
-    /// too small.
+    /// The share of plausible numbers among the words that are neither addresses nor small integers; `None` if the
+    /// share is too small.
     fn share(self, bytes: &[u8], addresses: &[Range<u64>]) -> Option<f64> {
         let words = bytes.chunks(8).filter(|double| !is_address(double, addresses));
         let words = words.flat_map(|double| double.chunks_exact(self as usize)).map(|bytes| self.word(bytes));
@@ -65,14 +64,14 @@ impl Width {
     }
 }
 
-/// Whether 8 bytes are an address in one of these ranges, ascending and disjoint, or of the end of one.
+/// Whether 8 bytes are an address in one of these ranges (ascending, disjoint), or the end of one.
 pub fn is_address(bytes: &[u8], addresses: &[Range<u64>]) -> bool {
     let Ok(word) = bytes.try_into().map(u64::from_le_bytes) else { return false };
     let next = addresses.partition_point(|range| range.end < word);
     addresses.get(next).is_some_and(|range| range.start <= word)
 }
 
-/// The width of the numbers that a region holds; `None` where it does not seem to hold any.
+/// The width of the numbers in a region; `None` if it does not seem to hold any.
 pub fn width(bytes: &[u8], addresses: &[Range<u64>]) -> Option<Width> {
     let [single, double] = [Width::Single, Width::Double].map(|width| width.share(bytes, addresses));
     match (single, double) {
@@ -80,14 +79,14 @@ pub fn width(bytes: &[u8], addresses: &[Range<u64>]) -> Option<Width> {
         (Some(_), None) => Some(Width::Single),
         (None, Some(_)) => Some(Width::Double),
         (Some(single), Some(double)) if double > single => Some(Width::Double),
-        // Two numbers of 4 bytes mostly look like one of 8.
+        // Two 4-byte numbers often look like one 8-byte number.
         (Some(_), Some(_)) if are_halves(bytes) => Some(Width::Double),
         (Some(_), Some(_)) => Some(Width::Single),
     }
 }
 
-/// Whether words of 4 bytes are halves of numbers of 8: the lower ones are empty, as those of whole numbers are, or
-/// have nothing of the upper ones' order of magnitude.
+/// Whether 4-byte words are halves of 8-byte numbers: the lower ones are empty, as in whole numbers, or have unrelated
+/// orders of magnitude.
 fn are_halves(bytes: &[u8]) -> bool {
     let halves =
         || bytes.chunks_exact(8).map(|double| [&double[..4], &double[4..]].map(|half| Width::Single.word(half)));
@@ -105,13 +104,13 @@ fn are_halves(bytes: &[u8]) -> bool {
     10 * whole >= 9 * used || (lower > 16.0 && lower > 4.0 * upper)
 }
 
-/// Replaces the numbers of a region by others of the same magnitude; gives how many bytes were.
+/// Replaces the numbers of a region with others of the same magnitude; returns the number of bytes replaced.
 pub fn replace(bytes: &mut [u8], width: Width, addresses: &[Range<u64>], seed: u64) -> u64 {
     replace_bits(bytes, width, addresses, seed, width.mantissa())
 }
 
-/// Replaces the numbers of a region by others that differ in the last third of the mantissa: by 2^-16 or 2^-35 of their
-/// value at most.
+/// Replaces the numbers of a region with others that differ in the last third of the mantissa: by at most 2^-16 or
+/// 2^-35 of their value.
 pub fn nudge(bytes: &mut [u8], width: Width, addresses: &[Range<u64>], seed: u64) -> u64 {
     replace_bits(bytes, width, addresses, seed, width.mantissa() / 3)
 }
@@ -186,7 +185,7 @@ mod tests {
         let before = singles(numbers.iter().copied());
         let replaced = |seed| {
             let mut after = before.clone();
-            // All but the zero.
+            // All except the zero.
             assert_eq!(replace(&mut after, Width::Single, &[], seed), 4 * 999);
             after
         };

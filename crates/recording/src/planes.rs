@@ -1,17 +1,14 @@
-//! Reordering of bytes into planes.
+//! Reorders bytes into planes: the first byte of every 8-byte word, then the second byte of every word, and so on.
 //!
-//! The first byte of every 8-byte word comes first, then the second of every word, and so on.
-//!
-//! Memory of GPUs is mostly arrays of numbers, whose high bytes are alike; side by side, they compress far better.
+//! GPU memory mostly holds arrays of numbers with similar high bytes, which compress far better next to each other.
 //! Floats, two to a word, gain in the same way.
 
 /// Bytes of a word, and planes.
 const WORD: usize = 8;
 
-/// Transposes a square of 8 × 8 bytes: byte `column` of `square[row]` changes places with byte `row` of
-/// `square[column]`.
+/// Transposes a square of 8 × 8 bytes: swaps byte `column` of `square[row]` with byte `row` of `square[column]`.
 fn transpose(square: &mut [u64; WORD]) {
-    // Blocks of 4 × 4, then of 2 × 2, then single bytes change places across the diagonal.
+    // Swap blocks of 4 × 4, then of 2 × 2, then single bytes across the diagonal.
     for (distance, mask) in [(4, 0x0000_0000_ffff_ffff), (2, 0x0000_ffff_0000_ffff), (1, 0x00ff_00ff_00ff_00ff_u64)] {
         for row in (0..WORD).filter(|row| row & distance == 0) {
             let shift = 8 * distance;
@@ -22,7 +19,7 @@ fn transpose(square: &mut [u64; WORD]) {
     }
 }
 
-/// Writes `bytes` in planes to `out`, which has their length; bytes behind the last whole word stay where they are.
+/// Writes `bytes` in planes to `out`, which has the same length; bytes after the last whole word keep their places.
 pub fn split(bytes: &[u8], out: &mut [u8]) {
     assert_eq!(bytes.len(), out.len(), "the order changes, not the length");
     let words = bytes.len() / WORD;

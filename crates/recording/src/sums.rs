@@ -1,7 +1,7 @@
-//! Checksums of what a recording holds of a kernel: its code, its launches, and the rules beside it.
+//! Checksums of a kernel's recording: its code, its launches, and the rules beside it.
 //!
-//! Results stand for a recording only if these are the same. A hash of a kernel does not tell recordings apart: the
-//! same code is launched on other memory, and judged by other rules; and who writes a recording writes its hashes.
+//! Results belong to a recording only if all of these match. A kernel's hash does not identify a recording: the same
+//! code may run on other memory, under other rules, and a recording's author chooses the hashes in it.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -19,20 +19,20 @@ use crate::error::RecordingError;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RecordingSums {
-    /// Of the kernel's record without its instances, and of all its modules.
+    /// The sum of the kernel's record without its instances, and of all its modules.
     pub code: String,
-    /// By dynamic hash: of the launch and of both manifests, which name all memory and have the application's own
-    /// tolerances.
+    /// By dynamic hash: the sums of the launch and of both manifests, which name all memory and contain the
+    /// application's own tolerances.
     pub instances: BTreeMap<String, String>,
-    /// Of the rules beside the recording.
+    /// The sum of the rules beside the recording.
     pub tolerances: String,
 }
 
 impl RecordingSums {
-    /// Sums up a recording and the rules beside it.
+    /// Computes the sums of a recording and of the rules beside it.
     ///
     /// # Errors
-    /// A file that is there and cannot be read, or an instance that the record does not have.
+    /// An existing file cannot be read, or the record lacks an instance.
     pub fn of(database: &Path, record: &KernelRecord, ids: &[String]) -> Result<Self, RecordingError> {
         let folder = database.parent().unwrap_or(Path::new(""));
         let mut kernel = KernelRecord { instances: BTreeMap::new(), ..record.clone() };
@@ -43,7 +43,7 @@ impl RecordingSums {
         }
         let instance = |id: &String| {
             let mut instance = record.instance(database, Some(id))?.1.clone();
-            // The same memory, launched another time.
+            // Ignore when and how often the launch happened.
             (instance.occurrences, instance.ours.recorded_at, instance.ours.gpu_time) = (0, 0, None);
             let manifests = (of_file(&folder.join(&instance.prologue))?, of_file(&folder.join(&instance.epilogue))?);
             Ok((id.clone(), all(&[checksum(&json(&instance)), manifests.0, manifests.1])))
@@ -55,7 +55,7 @@ impl RecordingSums {
         })
     }
 
-    /// What of a recording is another than it was; `None` if results go together.
+    /// The first difference from another recording; `None` if results are comparable.
     pub fn other_recording(&self, now: &Self) -> Option<&'static str> {
         if self.code != now.code {
             return Some("the kernel's code");
@@ -76,14 +76,14 @@ fn all(sums: &[u64]) -> String {
     format!("{:016x}", checksum(&bytes))
 }
 
-/// Of a file's contents; one that is missing, without which nothing is replayed, has a sum as well.
+/// The sum of a file's contents. A missing file, without which a replay fails anyway, has a sum, too.
 fn of_file(path: &Path) -> Result<u64, RecordingError> {
     let unreadable = |source| RecordingError::Io { path: path.into(), source };
     let mut file = match regular::open(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(0),
         file => file.map_err(unreadable)?,
     };
-    // Memory that the existing Mneme recorded may be larger than this machine's.
+    // Memory recorded by the existing Mneme may be larger than this machine's.
     let (mut sums, mut block) = (Vec::new(), Vec::new());
     loop {
         block.clear();

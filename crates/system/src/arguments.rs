@@ -1,13 +1,13 @@
 //! Command lines as Mneme's users write them: long options with one dash (`-rdb`, `-rid`, `-vass`).
 //!
-//! Parsers in the style of getopt take `-rdb` for three short options, so these spellings are turned into `--rdb`
-//! before a parser sees them; the program declares `rdb` as an alias of the long option.
+//! Getopt-style parsers treat `-rdb` as three short options, so these spellings are converted to `--rdb` before
+//! parsing; the program declares `rdb` as an alias of the long option.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 
-/// The reason why a text is not a value of an option or a variable, for the user, who sees the name and the text
-/// beside it.
+/// The reason why a text is not a valid value of an option or variable, for the user, who also sees the name and the
+/// text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ValueError(Cow<'static, str>);
@@ -24,16 +24,16 @@ impl From<String> for ValueError {
     }
 }
 
-/// Reads a number of at least 0, such as a tolerance.
+/// Parses a non-negative number, such as a tolerance.
 ///
 /// # Errors
-/// It is none.
+/// The text is not such a number.
 pub fn non_negative(text: &str) -> Result<f64, ValueError> {
     let number = text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0);
     number.ok_or_else(|| "it must be a number of at least 0".into())
 }
 
-/// Gives the named options a second dash where they have one, up to a bare `--`. Values joined by `=` stay joined.
+/// Adds a second dash to the named options, up to a bare `--`. Values joined by `=` stay joined.
 pub fn normalise(arguments: impl IntoIterator<Item = OsString>, names: &[impl AsRef<str>]) -> Vec<OsString> {
     let mut ours = true;
     arguments

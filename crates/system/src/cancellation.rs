@@ -1,21 +1,21 @@
-//! Cancellation of the application's threads (`pthread_cancel`), put off while our libraries work.
+//! Defers the cancellation of application threads (`pthread_cancel`) while Mneme's libraries work.
 //!
-//! A thread that is cancelled unwinds from its next cancellation point, such as `write` or `nanosleep`. Our code has
-//! such points, and Rust ends the process where such an unwinding reaches it. So a thread cannot be cancelled in our
-//! code, and ends at its next cancellation point after that. Hooks of launches that are only counted have no such point
-//! of their own, and let the vendor's unwinding pass (`extern "C-unwind"`).
+//! A cancelled thread unwinds from its next cancellation point, such as `write` or `nanosleep`. Mneme's code contains
+//! such points, and Rust ends the process if such an unwinding reaches it. Threads are therefore not cancelled inside
+//! Mneme's code, but at the next cancellation point after it. Hooks of launches that are only counted do not contain
+//! such points, and let unwinding from the vendor's code pass (`extern "C-unwind"`).
 
 use std::ffi::c_int;
 
 unsafe extern "C-unwind" {
-    /// Enabling it ends a thread that may be cancelled at any point (`PTHREAD_CANCEL_ASYNCHRONOUS`) at once.
+    /// Enabling cancellation ends a thread with `PTHREAD_CANCEL_ASYNCHRONOUS` and a pending cancellation at once.
     fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
 }
 
 /// `PTHREAD_CANCEL_DISABLE` of glibc.
 const DISABLED: c_int = 1;
 
-/// As long as it lives, this thread is not cancelled.
+/// Prevents the cancellation of this thread until dropped.
 pub struct PutOff {
     before: c_int,
 }
@@ -26,7 +26,7 @@ impl PutOff {
         Self { before: set(DISABLED) }
     }
 
-    /// What the application has set.
+    /// The application's setting.
     pub fn before(&self) -> c_int {
         self.before
     }
@@ -39,7 +39,7 @@ impl Drop for PutOff {
     }
 }
 
-/// Sets whether this thread can be cancelled; what was set before.
+/// Sets whether this thread can be cancelled; returns the previous setting.
 pub fn set(state: c_int) -> c_int {
     let mut before = 0;
     // SAFETY: a valid place. Every state comes from this function or is one of its two.

@@ -1,9 +1,9 @@
-//! Threads of ours in an application's process.
+//! Mneme's threads in an application's process.
 //!
-//! They block all signals: the application's handlers may expect a thread of its own.
+//! They block all signals, because the application's handlers may expect one of its own threads.
 //!
-//! A thread whose first allocation fails ends the process, as the C library registers destructors for it. So a thread
-//! is started only if the limit on the address space leaves room for it, and [`start`] returns when it runs.
+//! If a thread's first allocation fails, the process ends, because the C library registers destructors for it. A thread
+//! is therefore started only if the limit on the address space leaves room for it, and [`start`] returns once it runs.
 
 use std::io;
 use std::sync::mpsc::sync_channel;
@@ -14,15 +14,15 @@ use nix::sys::signal::{SigSet, SigmaskHow};
 
 use crate::address_space;
 
-/// Address space that a thread takes beside its stack, for its heap.
+/// Address space for a thread's heap, beside its stack.
 const HEAP: usize = 16 << 20;
-/// How long a thread may take until it runs.
+/// The time for a thread to begin running.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// Starts a thread with a stack of so many bytes, and waits a little until it runs.
+/// Starts a thread with a stack of `stack` bytes, and waits briefly until it runs.
 ///
 /// # Errors
-/// The system has no room for one more.
+/// The system has no room for another thread.
 pub fn start(name: &str, stack: usize, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let (sender, runs) = sync_channel(1);
     let work = move || {
@@ -38,7 +38,7 @@ pub fn start(name: &str, stack: usize, work: impl FnOnce() + Send + 'static) -> 
 /// Starts a thread that ends within a scope.
 ///
 /// # Errors
-/// As for [`start`].
+/// See [`start`].
 pub fn start_in<'scope, R: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     stack: usize,
@@ -54,9 +54,9 @@ fn with_room<R>(stack: usize, start: impl FnOnce(Builder) -> io::Result<R>) -> i
     without_signals(|| start(Builder::new().stack_size(stack)))
 }
 
-/// Runs `work` with all signals blocked: threads start with the mask of the one that starts them.
+/// Runs `work` with all signals blocked: a thread inherits the mask of its creator.
 fn without_signals<R>(work: impl FnOnce() -> R) -> R {
-    /// Also when a thread cannot be started.
+    /// Restores the mask even if starting the thread fails.
     struct Restore(SigSet);
     impl Drop for Restore {
         fn drop(&mut self) {

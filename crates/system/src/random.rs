@@ -1,8 +1,7 @@
-//! Random numbers of the system, for names that no other process has.
+//! Random numbers from the system, for globally unique names.
 //!
-//! A process id names a process in one PID namespace, for as long as the process lives. Containers that share a folder
-//! have equal ids, and so have processes that follow each other. What processes leave for each other is therefore named
-//! at random.
+//! A process id identifies a process in one PID namespace, for as long as the process lives. Containers that share a
+//! folder have equal ids, and so have consecutive processes. Files for other processes therefore have random names.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,7 +9,7 @@ use std::io::{self, Read};
 /// A name of 32 hexadecimal digits: 128 random bits.
 ///
 /// # Errors
-/// The system has no random numbers: an old kernel in a folder without `/dev/urandom`.
+/// The system cannot provide random numbers: an old kernel, in a folder without `/dev/urandom`.
 pub fn name() -> io::Result<String> {
     bytes().map(|bytes| format!("{:032x}", u128::from_le_bytes(bytes)))
 }
@@ -18,19 +17,19 @@ pub fn name() -> io::Result<String> {
 /// 64 random bits.
 ///
 /// # Errors
-/// As [`name`].
+/// See [`name`].
 pub fn number() -> io::Result<u64> {
     bytes().map(u64::from_le_bytes)
 }
 
-/// Random bytes, a few.
+/// A few random bytes.
 ///
 /// # Errors
-/// As [`name`].
+/// See [`name`].
 pub fn bytes<const COUNT: usize>() -> io::Result<[u8; COUNT]> {
     const { assert!(COUNT <= 256, "the system gives so many at once, uninterrupted") };
     let mut bytes = [0; COUNT];
-    // By its number: the C library has the function since 2.25, and older ones are promised.
+    // By number: the C library has the function since 2.25, but Mneme supports older versions.
     // SAFETY: valid for as many bytes.
     let given = unsafe { libc::syscall(libc::SYS_getrandom, bytes.as_mut_ptr(), COUNT, libc::GRND_NONBLOCK) };
     if usize::try_from(given) != Ok(COUNT) {

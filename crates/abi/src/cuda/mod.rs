@@ -19,8 +19,7 @@ pub enum DefaultStream {
     PerThread,
 }
 
-/// Splits `cuMemcpyHtoD_v2_ptds` into `cuMemcpyHtoD`, what `cuGetProcAddress` is asked for, and its treatment of stream
-/// 0.
+/// Splits `cuMemcpyHtoD_v2_ptds` into `cuMemcpyHtoD`, the name for `cuGetProcAddress`, and its treatment of stream 0.
 pub fn split_name(name: &str) -> (&str, DefaultStream) {
     let (name, stream) = match name.strip_suffix("_ptsz").or_else(|| name.strip_suffix("_ptds")) {
         Some(name) => (name, DefaultStream::PerThread),
@@ -30,18 +29,18 @@ pub fn split_name(name: &str) -> (&str, DefaultStream) {
     (base.map_or(name, |(base, _)| base), stream)
 }
 
-/// From 12.0 on the first is a function that has a name of its own, the second (a macro of `cuda.h`).
+/// From 12.0 on, the first is a separate function; the second is a macro of `cuda.h`.
 const RENAMED: (&str, &str) = ("cuGraphInstantiate", "cuGraphInstantiateWithFlags");
 
-/// The names by which `cuGetProcAddress` may mean the function `name`, in any version.
+/// The names by which programs may request the function `name` from `cuGetProcAddress`, in any version.
 pub fn names_asked_for(name: &str) -> impl Iterator<Item = &str> {
     let base = Some(split_name(name).0).filter(|base| *base != name);
     [Some(name), base, (name == RENAMED.1).then_some(RENAMED.0)].into_iter().flatten()
 }
 
-/// The version from which on `cuGetProcAddress` may mean the function `name`, current since `since`, by a base name.
+/// The first version in which a base name may mean the function `name`, current since `since`, in `cuGetProcAddress`.
 pub fn since_as(name: &str, since: i32, base: &str) -> Option<i32> {
-    // Of all names that a runtime asks for, the most are not even alike.
+    // A runtime asks for many names, most of which are not even similar.
     let is_meant = || name.starts_with(base) && split_name(name).0 == base;
     if (base, name) == RENAMED { Some(12000) } else { is_meant().then_some(since) }
 }

@@ -1,8 +1,8 @@
 //! Parameters of the functions of CUPTI's range profiler and of its host half.
 //!
-//! Each function takes one structure, which says its own size up to its last field. They are those of `cupti_target.h`,
-//! `cupti_profiler_target.h`, `cupti_profiler_host.h` and `cupti_range_profiler.h` of CUDA 12.6 and later, which a test
-//! compares. Handles and addresses are numbers.
+//! Each function takes one structure, which begins with its own size up to its last field. They match `cupti_target.h`,
+//! `cupti_profiler_target.h`, `cupti_profiler_host.h` and `cupti_range_profiler.h` of CUDA 12.6 and later, as a test
+//! checks. Handles and addresses are numbers.
 
 use super::types::*;
 use crate::structure::structures;
@@ -19,7 +19,7 @@ structures! {
         size: usize = "structSize",
         private: usize = "pPriv",
         device: usize = "deviceIndex",
-        /// Terminated by zero; CUPTI's own.
+        /// Zero-terminated; owned by CUPTI.
         name: usize = "pChipName",
     }
 
@@ -56,7 +56,7 @@ structures! {
         private: usize = "pPriv",
         host: usize = "pHostObject",
         kind: u32 = "metricType",
-        /// An array of texts; CUPTI's own.
+        /// An array of texts; owned by CUPTI.
         names: usize = "ppMetricNames",
         count: usize = "numMetrics",
     }
@@ -106,7 +106,7 @@ structures! {
         range: usize = "rangeIndex",
         names: usize = "ppMetricNames",
         count: usize = "numMetrics",
-        /// As many doubles.
+        /// An array of that many doubles.
         values: usize = "pMetricValues",
     }
 
@@ -178,7 +178,7 @@ structures! {
         profiler: usize = "pRangeProfilerObject",
         pass: usize = "passIndex",
         level: usize = "targetNestingLevel",
-        /// 1 where no pass is left.
+        /// 1 after the last pass.
         is_last: u8 = "isAllPassSubmitted",
     }
 
@@ -215,11 +215,11 @@ structures! {
     }
 }
 
-/// Gives parameters that say their own size: up to the end of the last field, which is less than C's `sizeof`.
+/// Implements parameters that state their own size: up to the end of the last field, which is less than C's `sizeof`.
 macro_rules! sized {
     ($($name:ident: $last:ident $of:ty = $c_name:literal;)*) => {
         $(impl Default for $name {
-            /// All zero but for the size.
+            /// All zero except the size.
             fn default() -> Self {
                 // SAFETY: all fields are numbers.
                 let zero: Self = unsafe { std::mem::zeroed() };
@@ -227,7 +227,7 @@ macro_rules! sized {
             }
         })*
 
-        /// The sizes that they say, in bytes, by the header's name for the structure.
+        /// The stated sizes, in bytes, by the structure's name in the header.
         pub fn sizes() -> Vec<(&'static str, usize)> {
             vec![$(($c_name, $name::default().size)),*]
         }
@@ -259,7 +259,7 @@ sized! {
     RangeCounterDataInfo: ranges usize = "CUpti_RangeProfiler_GetCounterDataInfo_Params";
 }
 
-/// Declares numbers of the headers', each with the header's name for it where that is another.
+/// Declares constants of the headers, with the header's name if that differs.
 macro_rules! numbers {
     ($($(#[$attribute:meta])* $name:ident: $type:ty = $number:literal $c_name:literal;)*) => {
         $($(#[$attribute])* pub const $name: $type = $number;)*
@@ -284,7 +284,7 @@ numbers! {
     METRIC_COUNTER: u32 = 0 "CUPTI_METRIC_TYPE_COUNTER";
     METRIC_RATIO: u32 = 1 "CUPTI_METRIC_TYPE_RATIO";
     METRIC_THROUGHPUT: u32 = 2 "CUPTI_METRIC_TYPE_THROUGHPUT";
-    /// A range is what is between its push and its pop.
+    /// A range extends from its push to its pop.
     USER_RANGE: u32 = 2 "CUPTI_UserRange";
     /// The program repeats the range, once for each pass.
     USER_REPLAY: u32 = 3 "CUPTI_UserReplay";

@@ -1,10 +1,10 @@
 //! The functions of CUDA's runtime, libcudart, that the CPU device serves, each declared once.
 //!
-//! An entry is written as in [`cuda::driver`](crate::cuda::driver), and is made into a macro of its name likewise.
-//! `since` is the version of CUDA whose declaration this is, as CUPTI names it (`cudaMalloc_v3020`). Names and types
-//! are those of `cuda_runtime_api.h` of CUDA 12, which a test compares; enumerations are integers, as for the driver,
-//! and structures that are only passed on, graphs, and functions of the application are `c_void`. Functions that no
-//! program calls by itself are not declared here.
+//! Entries have the same form as in [`cuda::driver`](crate::cuda::driver), and also generate a macro with the
+//! function's name. `since` is the CUDA version of this declaration, as named by CUPTI (`cudaMalloc_v3020`). Names and
+//! types match `cuda_runtime_api.h` of CUDA 12, as a test checks; enumerations are integers, as for the driver, and
+//! opaque structures, graphs, and application functions are `c_void`. Functions that programs never call directly are
+//! omitted.
 
 use super::types::*;
 use crate::declare::declare;
@@ -56,7 +56,7 @@ declare! { ($)
         name: *const c_char, address: *mut *mut c_void, version: c_uint, flags: c_ulonglong, result: *mut c_uint
     ), 12050 cudaGetDriverEntryPointByVersion_ptsz;
 
-    // Names of old
+    // Deprecated names
     3020 cudaThreadExit();
     3020 cudaThreadGetLimit(value: *mut usize, limit: c_uint);
     3020 cudaThreadSetLimit(limit: c_uint, value: usize);
@@ -298,7 +298,7 @@ declare! { ($)
         bytes: *mut usize, function: *const c_void, blocks: c_int, threads: c_int
     );
 
-    // What nvcc has a launch call (crt/host_runtime.h); `since` is the oldest version that is known to have it
+    // Functions called by nvcc's launch code (crt/host_runtime.h); `since` is the oldest version known to have it
     12090 __cudaGetKernel(kernel: *mut CUkernel, function: *const c_void);
     12090 __cudaLaunchKernel(
         kernel: *mut c_void, grid: Dimensions, block: Dimensions, arguments: *mut *mut c_void, shared: usize,

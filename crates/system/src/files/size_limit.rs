@@ -1,7 +1,7 @@
-//! Writes beyond the limit on the size of files (`ulimit -f`), which fail and send a signal.
+//! Turns writes beyond the file size limit (`ulimit -f`) into errors instead of a signal.
 
-/// A write beyond the process's limit on the size of files (`ulimit -f`) is an error from here on, which can be told,
-/// and no signal that ends the process.
+/// From here on, a write beyond the process's file size limit (`ulimit -f`) is an error that can be reported, not a
+/// signal that ends the process.
 pub fn ignore_signal() {
     // SAFETY: ignoring a signal runs no handler and touches no memory.
     unsafe {
@@ -9,10 +9,10 @@ pub fn ignore_signal() {
     }
 }
 
-/// Runs `work`, which writes files, so that a write beyond the process's limit on file sizes fails (`EFBIG`) and
-/// nothing else: the signal that comes with it, `SIGXFSZ`, would end an application that never wrote so much itself.
+/// Runs `work`, which writes files, so a write beyond the process's file size limit only fails (`EFBIG`). The signal
+/// that comes with it, `SIGXFSZ`, would end an application that never wrote so much itself.
 pub fn as_errors<R>(work: impl FnOnce() -> R) -> R {
-    /// The thread's signal mask, and whether such a signal was waiting already.
+    /// The thread's signal mask, and whether the signal was already pending.
     struct Before(libc::sigset_t, bool);
     impl Drop for Before {
         fn drop(&mut self) {

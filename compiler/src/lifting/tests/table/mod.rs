@@ -1,9 +1,8 @@
-//! Every form of the table of instructions with edge values, against a model.
+//! Tests every form in the table of instructions with edge values, against a model.
 //!
-//! On the CPU device all forms are lifted, and compiled at several levels of optimisation. With
-//! `MNEME_TEST_DEVICE=cuda` the driver's own code for each form is compared with the model too, and lifted code for the
-//! GPU at the same levels. `MNEME_PTX_FORMS` limits the forms to those whose instruction begins so, and `MNEME_PTX_ROWS`
-//! sets the number of inputs.
+//! On the CPU device all forms are lifted, and compiled at several optimisation levels. With `MNEME_TEST_DEVICE=cuda`,
+//! the driver's own code for each form is also compared with the model, and lifted code for the GPU at the same levels.
+//! `MNEME_PTX_FORMS` limits the forms to instructions with this prefix, and `MNEME_PTX_ROWS` sets the number of inputs.
 
 mod exact;
 mod model;
@@ -26,15 +25,15 @@ use model::{Opcode, Want};
 const HEADER: &str = ".version 8.6\n.target sm_90a\n.address_size 64\n";
 const LEVELS: [&str; 3] = ["default<O0>", "default<O1>", "default<O3>"];
 const WARP: usize = 32;
-/// Words of a row of inputs, and of outputs. The memory that an instruction works on begins at [`MEMORY`].
+/// Words in a row of inputs, and of outputs. An instruction's memory begins at [`MEMORY`].
 const WORDS: usize = 16;
 const MEMORY: usize = 12;
-/// The word that the carry flag is set from, and the one that it is written to.
+/// The words with the carry flag's initial and final value.
 const CARRY: usize = 11;
-/// What constant memory holds.
+/// The contents of constant memory.
 const CONSTANTS: [u8; 32] = *b"constant: \x80\xff\x7f\0 and more of them\xfe";
 
-/// The reason for which a form has no model, or none on the CPU device.
+/// The reason for a form without a model, or without one on the CPU device.
 pub fn left_out(form: &Form) -> Option<&'static str> {
     let (opcode, _) = form.statements.first()?;
     let of_the_device = OF_THE_DEVICE.contains(&Opcode::of(opcode).name);
@@ -67,15 +66,15 @@ fn reason(opcode: &str) -> Option<&'static str> {
     })
 }
 
-/// A statement of a form as a kernel.
+/// A kernel with one statement of a form.
 struct Case {
     opcode: String,
-    /// With registers of their own for all operands.
+    /// The statement with separate registers for all operands.
     text: String,
     /// Kinds of registers.
     outputs: Vec<char>,
     inputs: Vec<char>,
-    /// Numbers that stand in the text as operands, by their place among the inputs.
+    /// Numbers in the text that are operands, by their index among the inputs.
     numbers: Vec<(usize, u64)>,
     has_memory: bool,
 }
@@ -150,7 +149,7 @@ impl Case {
         })
     }
 
-    /// The kernel: a thread reads a row of inputs, and writes one of outputs.
+    /// The kernel: each thread reads a row of inputs, and writes one of outputs.
     fn kernel(&self, name: &str) -> String {
         let op = self.op();
         let mut text = format!(
@@ -262,7 +261,7 @@ impl Case {
     fn value(&self, number: usize, random: &mut Random) -> u64 {
         let op = self.op();
         match (op.name, number) {
-            // The mask of the lanes, and numbers of threads, are those that run.
+            // The mask of lanes, and thread numbers, match the running threads.
             ("shfl" | "match" | "vote" | "redux", number) if op.has("sync") && number + 1 == self.inputs.len() => {
                 u64::from(u32::MAX)
             }
@@ -282,7 +281,7 @@ impl Case {
         }
     }
 
-    /// A value near the ends of what a register of the type holds.
+    /// A value near the limits of a register of this type.
     fn edge(&self, number: usize, random: &mut Random) -> u64 {
         let op = self.op();
         let types: Vec<&str> = op.words.iter().copied().filter(|word| exact::Format::of(word).is_some()).collect();
@@ -295,7 +294,7 @@ impl Case {
             Some(exact::F64) => random.double(),
             Some(exact::F32) => random.single().into(),
             Some(format) => {
-                // Two of them, where there is room.
+                // Two edge values, if there is room.
                 let one = |random: &mut Random| match random.below(3) {
                     0 => {
                         let edges = [0, 1, format.infinity() - 1, format.infinity(), format.infinity() + 1];
@@ -338,7 +337,7 @@ impl Case {
                 };
             }
         }
-        // All lanes of a warp vote alike now and then.
+        // Sometimes all lanes of a warp vote alike.
         if matches!(self.op().name, "vote" | "match" | "bar" | "barrier") {
             for warp in rows.chunks_mut(WARP).step_by(2) {
                 let first = warp[0][0];
@@ -348,7 +347,7 @@ impl Case {
         rows
     }
 
-    /// The results that the model wants of a warp, and memory; none if there is no model.
+    /// The model's results for a warp, and memory; `None` without a model.
     fn wanted(&self, rows: &[[u64; WORDS]]) -> Option<Vec<(Vec<Want>, [u8; 32])>> {
         let op = self.op();
         let inputs = |row: &[u64; WORDS]| {
@@ -373,7 +372,7 @@ impl Case {
         Some(wants.into_iter().zip(memory).collect())
     }
 
-    /// Compares what threads wrote; the first difference.
+    /// Compares the threads' results; returns the first difference.
     fn compare(&self, rows: &[[u64; WORDS]], output: &[u64]) -> Result<(), String> {
         for (warp, found) in rows.chunks(WARP).zip(output.chunks(WARP * WORDS)) {
             let wanted = self.wanted(warp).ok_or("no model")?;
@@ -396,7 +395,7 @@ impl Case {
                     }
                 }
                 let after: Vec<u8> = found[MEMORY..].iter().flat_map(|word| word.to_le_bytes()).collect();
-                // A model that says nothing of memory fills it.
+                // A model that ignores memory fills it.
                 let is_written = self.has_memory && self.space() != "const" && memory != [0xee; 32];
                 if is_written && memory[..] != after[..] {
                     return Err(format!("{row:x?}: memory is {after:x?}, wanted {memory:x?}"));
@@ -407,7 +406,7 @@ impl Case {
     }
 }
 
-/// A number of a matrix, whose products and sums are far from the ends of all ranges.
+/// A number for a matrix, whose products and sums stay far from the limits of all ranges.
 fn small(op: &Opcode<'_>, number: usize, random: &mut Random) -> u64 {
     let types = &op.words[op.words.len() - 4..];
     let a = if types[0] == "f64" { 1 } else { 4 };
@@ -450,7 +449,7 @@ fn module(cases: &[Case]) -> String {
     text
 }
 
-/// Instructions for which the CPU device has functions of its own, which the device of unit tests lacks.
+/// Instructions for which the CPU device has special functions, which the device of unit tests lacks.
 const OF_THE_DEVICE: [&str; 3] = ["mma", "ldmatrix", "stmatrix"];
 
 /// The cases of all forms with a model, on a GPU or on the device of unit tests.
