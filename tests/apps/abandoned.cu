@@ -1,4 +1,4 @@
-// Captures that nobody ends, because their stream is destroyed. A kernel follows each.
+// Captures that never end, because the program destroys their stream. A kernel follows each.
 #include "check.cuh"
 
 template <int N> __global__ void twice(unsigned *values, int n) {

@@ -1,6 +1,6 @@
-// Who may touch which memory: mappings that nobody was given yet, mappings made by a thread without a context, one
-// range over memory of two devices, and peer access that is enabled and disabled again. With one device the second half
-// is left out.
+// Access rights to memory: mappings without access so far, mappings made by a thread without a context, a range over
+// memory of two devices, and peer access that is enabled and disabled again. With a single device, the program omits
+// the second half.
 #include "driver.cuh"
 #include <thread>
 
@@ -68,7 +68,7 @@ int main(int argc, char **argv) {
     CUDA_OK(cudaMalloc(reinterpret_cast<void **>(&data), bytes));
     CUDA_OK(cudaMemset(data, 0, bytes));
 
-    // Mapped, and nobody's; then the device's, and nobody's again.
+    // Mapped without access; then accessible to the device, and inaccessible again.
     CUdeviceptr idle = reserve(page);
     map(idle, 0);
     bump<1><<<grid, 128>>>(data, n);

@@ -1,5 +1,5 @@
-// Physical memory that is mapped at two addresses: by one handle, by a further handle to the mapping, and by an import
-// of it. Kernels write through one and read through the other.
+// Physical memory mapped at two addresses: with one handle, with a further handle to the mapping, and with an import of
+// it. Kernels write through one address and read through the other.
 #include "driver.cuh"
 
 #include <unistd.h>
@@ -10,7 +10,7 @@ template <int> __global__ void forward(const long *from, long *through, const lo
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) {
         through[i] = from[i] + i;
-        // Without it the other address need not show what was written (CUDA C++ Programming Guide, "Virtual Aliasing").
+        // Without it, writes need not be visible at the other address (CUDA C++ Programming Guide, "Virtual Aliasing").
         asm volatile("fence.proxy.alias;" ::: "memory");
         out[i] = *static_cast<const volatile long *>(seen + i);
     }
@@ -55,7 +55,7 @@ int main(int argc, char **argv) {
     map(handle, true);
     forward<SAME_HANDLE><<<blocks, 128>>>(from.get(), first, other, out.get(), n);
     check(true);
-    // One that is not led there.
+    // A kernel that does not get that address.
     forward<BESIDE><<<blocks, 128>>>(from.get(), own.get(), own.get(), out.get(), n);
     check(true);
     unmap();
@@ -65,7 +65,7 @@ int main(int argc, char **argv) {
     check(true);
     unmap();
 
-    // Parts of one handle; drivers up to 13.0 map it as a whole only.
+    // Parts of one handle. Drivers up to 13.0 can only map a whole handle.
     CUmemGenericAllocationHandle large;
     DRIVER_OK(cuMemCreate, &large, 2 * page, &properties, 0);
     if (DRIVER(cuMemMap)(base + page, page, page, large, 0) == CUDA_SUCCESS) {
@@ -105,7 +105,7 @@ int main(int argc, char **argv) {
     unmap();
     DRIVER_OK(cuMemRelease, second);
 
-    // What is nobody's mapping has no handle.
+    // An address without a mapping has no handle.
     long *plain;
     CUDA_OK(cudaMalloc(&plain, page));
     right = right && DRIVER(cuMemRetainAllocationHandle)(&second, plain) == CUDA_ERROR_INVALID_VALUE;

@@ -1,5 +1,5 @@
-// Structures of every alignment by value: alone, in another one, in an array, and beside a pointer. Each kernel tells
-// how its copies lie and what they hold.
+// Structures of every alignment passed by value: alone, inside another one, in an array, and next to a pointer. Each
+// kernel reports the layout and the contents of its copies.
 #include "check.cuh"
 
 template <int N> struct __attribute__((packed)) alignas(N) Aligned {

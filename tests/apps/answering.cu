@@ -1,5 +1,5 @@
-// A kernel that waits until a host thread, which makes calls of its own meanwhile, has answered in mapped memory; then
-// one that waits for nobody.
+// A kernel that waits for an answer in mapped memory from a host thread, which also makes other calls meanwhile. A
+// kernel that does not wait follows.
 #include "check.cuh"
 #include <atomic>
 #include <thread>

@@ -1,4 +1,4 @@
-// Floats and, behind them, integers in one allocation, as caching allocators hand them out.
+// Floats followed by integers in one allocation, as caching allocators place them.
 #include "check.cuh"
 
 #include <cstring>

@@ -1,5 +1,5 @@
-// assert in device code. It holds in `assertion [n]`; in `assertion n fail` it does not, and the program expects to be
-// told so by the next call.
+// assert in device code. It holds for `assertion [n]`. It fails for `assertion n fail`, and the program expects the
+// next call to report that.
 #include "check.cuh"
 
 #include <cassert>

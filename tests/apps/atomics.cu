@@ -1,4 +1,4 @@
-// Every atomic operation, on global and on shared memory, each used so that the outcome does not depend on the order.
+// All atomic operations on global and shared memory. The results do not depend on their order.
 #include "check.cuh"
 
 struct Words {

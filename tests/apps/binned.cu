@@ -1,5 +1,5 @@
-// Reads a table at places that numbers of another array name: whoever changes those reads elsewhere. The third array is
-// only multiplied by.
+// Reads a table at positions from another array: changing that array changes the positions. The third array is only a
+// factor.
 #include "check.cuh"
 
 constexpr int BINS = 64, STEP = 16384;

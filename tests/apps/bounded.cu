@@ -1,5 +1,5 @@
-// Launches that the driver takes and launches that it refuses, of one kernel under two handles, each with its status:
-// for what stands in for a kernel, and must be refused where that is.
+// Accepted and refused launches of one kernel under two handles, each with its status. A replacement for the kernel
+// must be refused in the same cases.
 #include "driver.cuh"
 
 #include <cstdint>
@@ -41,13 +41,13 @@ int main() {
                     status == CUDA_SUCCESS ? "taken" : "refused", out.download()[3]);
     };
     launch(0, 4, 1024);
-    // With what the kernel has itself it is more than 48 KiB.
+    // Together with the kernel's static memory it exceeds 48 KiB.
     launch(0, 4, 20000);
     DRIVER_OK(cuFuncSetAttribute, functions[0], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 50000);
     launch(0, 4, 20000);
     launch(1, 4, 20000);
     launch(0, 70000, 1024);
-    // Half of the blocks or twice as many are as good, but not of these.
+    // Half or twice as many blocks would work too, but not with these.
     for (int round = 0; round < 4; ++round)
         launch(1, 40000, 1024);
     for (int round = 0; round < 4; ++round)

@@ -1,6 +1,6 @@
-// What the test programs share: calls that stop the program when they fail, arrays in device memory, the size argument
-// and the closing line. Every program computes its expected result on the host, prints one line that depends on nothing
-// but its arguments, and exits with 0 (right), 1 (wrong result) or 2 (a CUDA call failed).
+// Code shared by the test programs: calls that stop the program on failure, device arrays, the size argument and the
+// final line. Every program computes its expected result on the host, prints one line that depends only on its
+// arguments, and exits with 0 (right), 1 (wrong result) or 2 (a CUDA call failed).
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
         }                                                                                                              \
     } while (0)
 
-// To be said after a launch: reports a refused configuration, then whatever the kernel ran into.
+// Call this after a launch. It reports a refused configuration, and then errors of the kernel.
 #define LAUNCH_OK()                                                                                                    \
     do {                                                                                                               \
         CUDA_OK(cudaGetLastError());                                                                                   \
@@ -64,7 +64,7 @@ inline int finish(const char *name, bool right, size_t n) {
     return right ? 0 : 1;
 }
 
-// Values that look irregular and are the same everywhere.
+// Reproducible pseudo-random values.
 inline unsigned scramble(unsigned x) {
     x ^= x >> 16;
     x *= 0x7feb352dU;

@@ -1,9 +1,9 @@
-// Air chemistry of an n x n x n box of cells: ten species are carried by the wind, mixed with the neighbouring cells,
-// and react in 23 reactions, some of which take microseconds and some days: such stiff systems are solved implicitly,
-// by a Rosenbrock method of second order with a 10 x 10 system of equations in each of its two stages. One thread a
-// cell; what of the matrix ends up in registers is the compiler's choice.
+// Air chemistry of an n x n x n box of cells. Wind carries ten species, which mix with neighbouring cells and take part
+// in 23 reactions with time scales from microseconds to days. Such stiff systems need an implicit solver: a Rosenbrock
+// method of second order with a 10 x 10 system of equations in each of two stages. Each thread computes one cell, and
+// the compiler decides which parts of the matrix are in registers.
 //
-// Nitrogen only changes its form, so its sum over the box is checked; some cells are computed again on the host.
+// Reactions conserve nitrogen, so the program checks its sum over the box. The host recomputes some cells.
 #include "check.cuh"
 
 #include <algorithm>
@@ -21,10 +21,10 @@ struct Concentrations {
     const double *of[SPECIES];
 };
 
-// The box, whose opposite faces touch, and what is the same everywhere in it.
+// The periodic box, and the values common to all cells.
 struct Box {
     int nx, ny, nz;
-    // Cell size, m; step, s, and in how many pieces the chemistry takes it.
+    // Cell size in m, time step in s, and the chemistry's steps per time step.
     double spacing, step;
     int pieces;
     // Wind, m/s, and mixing, m²/s.
@@ -54,7 +54,7 @@ __host__ __device__ inline Rates rates_of(double temperature, double pressure, d
     const double at_noon[7] = {1.4e-2, 5.5e-5, 1.2e-5, 4.6e-5, 6.9e-5, 2.5e-1, 9.0e-7};
     for (int i = 0; i < 7; ++i)
         rate.photolysis[i] = at_noon[i] * light;
-    // Of the excited oxygen atoms that light makes of ozone, those that meet water become hydroxyl.
+    // Light splits ozone into excited oxygen atoms. Those that meet water become hydroxyl.
     const double water = vapour * air;
     rate.photolysis[1] *= 1.63e-10 * water / (1.63e-10 * water + 2.9e-11 * air);
     const double inverse = 1.0 / temperature, scaled = temperature / 300.0;
@@ -76,13 +76,13 @@ __host__ __device__ inline Rates rates_of(double temperature, double pressure, d
     return rate;
 }
 
-// Speed of each reaction that two species take part in, or one and light.
+// Speed of each reaction between two species, or of one species with light.
 struct Speeds {
     double no2_light, o3_light, h2o2_light, hcho_radicals, hcho_molecules, no3_light, hno3_light;
     double o3_no, ho2_no, oh_co, ho2_o3, oh_o3, ho2_ho2, oh_no2, hcho_oh, no2_o3, no3_no, h2o2_oh, oh_ho2, no3_hcho, oh_oh, oh_ch4;
 };
 
-// What becomes of the species, given the speeds; linear in them, so that it serves for derivatives too.
+// The rates of change of the species, given the speeds. Linear in them, so also usable for derivatives.
 __host__ __device__ inline void balance(const Speeds &r, double *change) {
     change[O3] = r.no2_light + r.no3_light - r.o3_light - r.o3_no - r.ho2_o3 - r.oh_o3 - r.no2_o3;
     change[NO] = r.no2_light - r.o3_no - r.ho2_no - r.no3_no;
@@ -155,7 +155,7 @@ __host__ __device__ inline void sensitivity(const Rates &k, const double *c, int
     balance(r, change);
 }
 
-// Factors a matrix in place. Its diagonal is at least one and dominates, so that no rows have to be exchanged.
+// Factors a matrix in place. Its dominant diagonal is at least one, so pivoting is unnecessary.
 __host__ __device__ inline void factor(double (&matrix)[SPECIES][SPECIES]) {
 #pragma unroll
     for (int pivot = 0; pivot < SPECIES; ++pivot) {
@@ -216,7 +216,7 @@ __host__ __device__ inline void react(const Rates &rates, double *c, double step
     }
 }
 
-// What wind and mixing make of a species: upwind differences and the six neighbours, with nothing lost between cells.
+// The effect of wind and mixing on a species: upwind differences over six neighbours, conserving mass.
 __host__ __device__ inline double transported(const double *field, int x, int y, int z, const Box &box) {
     auto at = [&](int i, int j, int k) { return field[(static_cast<size_t>(k) * box.ny + j) * box.nx + i]; };
     const int west = x > 0 ? x - 1 : box.nx - 1, east = x + 1 < box.nx ? x + 1 : 0;
@@ -274,7 +274,7 @@ int main(int argc, char **argv) {
     const int n = static_cast<int>(size_argument(argc, argv, 10));
     const Box box = {n, n, n, 500.0, 20.0, 4, 6.0, -3.0, 0.5, 30.0, 0.7, 1.85e-6};
     const size_t cells = static_cast<size_t>(n) * n * n;
-    // Molecules in a cm³ at the least and at the most: clean air and a city's.
+    // Minimal and maximal molecules per cm³: clean air and a city's.
     const double least[SPECIES] = {6e11, 2e8, 1e9, 1e5, 5e5, 1e8, 1e10, 2e12, 5e9, 2e9};
     const double most[SPECIES] = {1.6e12, 2e10, 6e10, 1e7, 6e6, 8e8, 5e10, 8e12, 6e10, 3e10};
     std::vector<std::vector<double>> before(SPECIES, std::vector<double>(cells)), air(4, std::vector<double>(cells));
@@ -288,7 +288,7 @@ int main(int argc, char **argv) {
         air[2][cell] = 0.02 * std::exp(-2.0 * height) * (0.4 + 0.6 * unit_float(seed + 11));
         air[3][cell] = unit_float(seed + 12) < 0.3f ? unit_float(seed + 13) : 0.0;
     }
-    // Arrays do not move.
+    // The arrays stay in place.
     std::deque<DeviceArray<double>> from, to, sky;
     for (int species = 0; species < SPECIES; ++species) {
         from.emplace_back(before[species]);

@@ -1,5 +1,5 @@
-// Thread block clusters (architecture 90 and later): each block reads what the other blocks of its cluster have in
-// shared memory. The size of a cluster is an attribute of the launch.
+// Thread block clusters (architecture 90 and later): each block reads the shared memory of the other blocks in its
+// cluster. An attribute of the launch sets the size of a cluster.
 #include "check.cuh"
 
 __device__ unsigned rank_in_cluster() {

@@ -1,7 +1,7 @@
-// A program that rearranges its own process, or looks at it: `names NAME…` prints which functions of these names the
-// program and its libraries have; `file PATH` closes standard error and has a file under its number, `calls`
-// lets the system kill it where it opens a file, `descriptors` may open no more. The latter two begin between two
-// launches.
+// A program that restricts or inspects its own process. `names NAME…` prints the functions with these names in the
+// program and its libraries. `file PATH` closes standard error and opens a file under its number. `calls` makes the
+// system kill the process when it opens a file. `descriptors` forbids opening further files. The last two begin between
+// two launches.
 #include "check.cuh"
 
 #include <cstring>

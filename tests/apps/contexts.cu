@@ -1,5 +1,5 @@
-// A second context beside the runtime's, with its own stream and memory; work of both is under way when kernels are
-// launched. It dies with its memory, and the runtime's goes on.
+// A second context besides the runtime's, with its own stream and memory. Work of both is in progress when kernels are
+// launched. The program destroys it with its memory, and the runtime's context continues.
 #include "driver.cuh"
 
 __global__ void shift(int *data, int by, int n) {

@@ -1,5 +1,5 @@
-// A convolution by a mask in constant memory and an offset in a device variable. Whether its products are fused into
-// sums depends on how the compiler arranges them, and that on all it knows of the two variables.
+// A convolution with a mask in constant memory and an offset in a device variable. The fusing of its products depends
+// on the compiler's arrangement, which depends on all it knows about both variables.
 #include "check.cuh"
 
 #include <cmath>

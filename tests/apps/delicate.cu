@@ -4,9 +4,9 @@
 
 #include <climits>
 
-// Six times the larger half of the numbers is more than an int holds, and undefined: a compiler may divide what wrapped
-// round by three, or write two times the number. LLVM's passes do the latter; none of its back ends, and no assembler,
-// can.
+// Six times the larger half of the numbers overflows an int, which is undefined. A compiler may divide the
+// wrapped value by three, or write twice the number. LLVM's passes do the latter, but its back ends and
+// assemblers cannot.
 __global__ void overflow(int *out, int start, int n) {
     int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
     if (i >= n)
@@ -15,20 +15,20 @@ __global__ void overflow(int *out, int start, int n) {
     out[i] = sixfold / 3;
 }
 
-// Every block writes every element: the last one to come stays.
+// Every block writes every element, and the last write stays.
 __global__ void order(unsigned *out, unsigned n) {
     for (unsigned i = threadIdx.x; i < n; i += blockDim.x)
         out[i] = blockIdx.x;
 }
 
-// Numbers stay, what is none becomes -1.
+// Keeps numbers, and replaces NaNs by -1.
 __global__ void numbers(float *out, const float *in, int n) {
     int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
     if (i < n)
         out[i] = in[i] != in[i] ? -1.0f : in[i];
 }
 
-// Right whichever way it goes. Without its store one way fails in about a run of four.
+// Right on either path. Without its store, one path fails in about one of four runs.
 __global__ void coin(float *out, const float *in) {
     float v = in[0] * 2;
     out[1] = v;
@@ -42,7 +42,7 @@ __global__ void coin(float *out, const float *in) {
     }
 }
 
-// Reads shared memory that nothing has written, and uses it for nothing that shows.
+// Reads uninitialised shared memory, without a visible effect.
 __global__ void benign(float *out, const float *in, int n, int zero) {
     __shared__ int flag;
     int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);

@@ -1,5 +1,5 @@
-// A program that closes every descriptor it has not opened, as daemons do, and goes on with files of its own:
-// `descriptors OUTPUT`. The file gets a line for each of its launches and nothing else.
+// A program that closes every descriptor it did not open, as daemons do, and continues with its own files: `descriptors
+// OUTPUT`. The file gets one line for each launch.
 #include "check.cuh"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
-// Every device computes on its own memory, then the first one on memory of the last through peer access. With one
-// device both are the same.
+// Every device computes on its own memory. Then the first device uses memory of the last one through peer access. With
+// a single device both are the same.
 #include "check.cuh"
 
 __global__ void fill(long *out, long seed, int n) {

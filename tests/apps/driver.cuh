@@ -1,5 +1,5 @@
-// Functions of the CUDA driver by name, for programs that are linked to the runtime alone. On the CPU device they are
-// global.
+// CUDA driver functions by name, for programs linked only against the runtime. On the CPU device these functions are
+// global symbols.
 #pragma once
 
 #include "check.cuh"
@@ -21,7 +21,7 @@ template <typename Function> Function *driver_function(const char *name) {
     return reinterpret_cast<Function *>(found);
 }
 
-// The symbol's name is the one after the macros of cuda.h: cuMemAlloc means cuMemAlloc_v2.
+// The symbol has the name that cuda.h's macros produce: cuMemAlloc means cuMemAlloc_v2.
 #define DRIVER_NAME_(name) #name
 #define DRIVER_NAME(name) DRIVER_NAME_(name)
 #define DRIVER(name) driver_function<decltype(name)>(DRIVER_NAME(name))
@@ -34,7 +34,7 @@ template <typename Function> Function *driver_function(const char *name) {
         }                                                                                                              \
     } while (0)
 
-// The code of this program as its compiler has embedded it: "fat", with its version behind it.
+// This program's embedded code: "fat", followed by its version.
 [[maybe_unused]] static const void *device_code() {
     const void *found = nullptr;
     dl_iterate_phdr(
@@ -52,7 +52,7 @@ template <typename Function> Function *driver_function(const char *name) {
                     }
                 }
             }
-            // The program itself comes first, and is all that is looked at.
+            // The program itself comes first, and no other object matters.
             return 1;
         },
         &found);

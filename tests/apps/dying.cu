@@ -1,5 +1,5 @@
-// A program that dies while its first instance may still be written: `dying WAY [n]`, where WAY is abort, fault,
-// overflow (of the stack), overflow-stack (with another one for handlers), overflow-handled (by a handler there) or
+// A program that dies while its first instance may still be written: `dying WAY [n]`. WAY is abort, fault, overflow (of
+// the stack), overflow-stack (with an alternate stack for handlers), overflow-handled (by a handler on that stack) or
 // fault-handled.
 #include "check.cuh"
 

@@ -1,4 +1,4 @@
-// A context on every device before any of them loads code; then a kernel on each.
+// Creates a context on every device before any code is loaded, and then launches a kernel on each.
 #include "check.cuh"
 
 __global__ void fill(int *out, int first) { out[threadIdx.x] = first + static_cast<int>(threadIdx.x); }

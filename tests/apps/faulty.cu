@@ -1,8 +1,8 @@
-// Kernels with one fault each, and one with none that does the same things right. No launch here ends in a fault of a
-// GPU: what is out of bounds of one allocation is inside of another or of the recorder's slab, and out of bounds of one
-// shared variable is another one. Where a GPU has no such harmless neighbour (behind all shared memory, behind a
-// thread's stack, a misaligned address) the launch is right as it is here, and wrong when it is replayed in another
-// shape, which the mark names.
+// Kernels with one fault each, and one without a fault that uses the same operations. No launch here faults on a
+// GPU: an access out of bounds of one allocation is inside of another one or of the recorder's slab, and an access
+// out of bounds of one shared variable hits another one. Without such a neighbour (past all shared memory, past a
+// thread's stack, a misaligned address) the launch here is sound, and a replay in another shape, named in the mark,
+// is faulty.
 #include "check.cuh"
 
 constexpr int THREADS = 64;
@@ -29,7 +29,7 @@ __global__ void atomic_beyond(int *out, int n) {
         atomicAdd(out + n, 1); // fault: atomic_beyond
 }
 
-// A structure of which only the beginning is inside.
+// Only the beginning of a structure is in bounds.
 __global__ void copy_beyond(const Record *in, int *out, int n) {
     *reinterpret_cast<Record *>(out + n - 4) = *in; // fault: copy_beyond
 }
@@ -47,7 +47,7 @@ __global__ void shared_beyond(int *out) {
     out[threadIdx.x] = first[threadIdx.x ? threadIdx.x : 1] + second[0];
 }
 
-// With less dynamic shared memory than here.
+// Faulty with less dynamic shared memory.
 __global__ void dynamic_beyond(int *out, int n) {
     extern __shared__ int scratch[];
     scratch[n - threadIdx.x] = threadIdx.x; // fault: dynamic_beyond
@@ -55,13 +55,13 @@ __global__ void dynamic_beyond(int *out, int n) {
     out[threadIdx.x] = scratch[1];
 }
 
-// With more threads than here.
+// Faulty with more threads.
 __global__ void local_beyond(int *out, int n) {
     int table[4] = {1, 2, 3, 4};
     out[threadIdx.x] = table[threadIdx.x / n]; // fault: local_beyond
 }
 
-// With more threads than here: both times as many bytes as there are threads. (The `memset` of HIP 5.2 is a loop.)
+// Faulty with more threads: both use as many bytes as there are threads. (The `memset` of HIP 5.2 is a loop.)
 __global__ void fill_beyond(int *out) {
     char bytes[16];
     __builtin_memset(bytes, 1, blockDim.x); // fault: fill_beyond
@@ -82,7 +82,7 @@ __global__ void shared_unset(int *out) {
     out[threadIdx.x] = values[threadIdx.x]; // fault: shared_unset
 }
 
-// Of eight bytes each, which are one access and two words of the shadow.
+// Elements of eight bytes: one access, but two words of the shadow.
 __global__ void wide_unset(int *out) {
     __shared__ double values[THREADS];
     if (threadIdx.x % 2 == 0)
@@ -116,7 +116,7 @@ __global__ void callee_unset(int *out, int n) {
     out[threadIdx.x] = value; // fault: callee_unset
 }
 
-// What it points at is gone.
+// Its target no longer exists.
 __global__ void outlived(int *out) {
     const int *pointer;
     {
@@ -126,7 +126,7 @@ __global__ void outlived(int *out) {
     out[threadIdx.x] = *pointer; // fault: outlived
 }
 
-// A barrier is missing: a thread reads what one of another warp writes.
+// A missing barrier: a thread reads a value that another warp writes.
 __global__ void race(int *out) {
     __shared__ int values[THREADS];
     values[threadIdx.x] = threadIdx.x; // other: race
@@ -140,7 +140,7 @@ __global__ void warp_race(int *out) {
     out[threadIdx.x] = values[threadIdx.x ^ 1]; // fault: warp_race
 }
 
-// The usual sum without a barrier: a lane reads what another has not written yet, or has already.
+// The usual sum without a barrier: a lane reads a value before another has written it, or after.
 __global__ void sum_race(int *out) {
     __shared__ int values[32];
     values[threadIdx.x] = threadIdx.x;
@@ -151,7 +151,7 @@ __global__ void sum_race(int *out) {
     out[threadIdx.x] = values[threadIdx.x];
 }
 
-// The first write meets the others' atomics.
+// The first write races with the others' atomics.
 __global__ void count_race(int *out) {
     __shared__ int count;
     if (threadIdx.x == 0)
@@ -161,7 +161,7 @@ __global__ void count_race(int *out) {
     out[threadIdx.x] = count;
 }
 
-// The next round's write meets this round's reads.
+// The next round's write races with this round's reads.
 __global__ void round_race(int *out) {
     __shared__ int value;
     int sum = 0;
@@ -174,7 +174,7 @@ __global__ void round_race(int *out) {
     out[threadIdx.x] = sum;
 }
 
-// Values whose halves are the same in another order, or differ in the same bits.
+// Values with the same halves in another order, or with differences in the same bits.
 __global__ void value_race(int *out) {
     __shared__ int flag;
     if (threadIdx.x % 32 == 0)
@@ -200,12 +200,12 @@ __global__ void late(int *out) {
         out[blockIdx.x / 100] = scratch[0]; // fault: late
 }
 
-// With more threads than here.
+// Faulty with more threads.
 __global__ void misaligned(const char *in, int *out, int n) {
     out[threadIdx.x] = *reinterpret_cast<const int *>(in + threadIdx.x * (n / blockDim.x)); // fault: misaligned
 }
 
-// Everything above as it should be, with every kind of synchronisation.
+// The right versions of all of the above, with every kind of synchronisation.
 __global__ void sound(const int *in, int *out, int n) {
     __shared__ int values[THREADS];
     __shared__ unsigned lock, total;
@@ -219,7 +219,7 @@ __global__ void sound(const int *in, int *out, int n) {
         lock = total = 0;
     flag = false;
     __syncthreads();
-    // All write the same.
+    // All write the same value.
     flag = true;
     // Neighbouring bytes of one word.
     bytes[thread] = thread;
@@ -229,7 +229,7 @@ __global__ void sound(const int *in, int *out, int n) {
     int sum = values[thread ^ 1];
     __syncwarp();
     values[thread] = sum;
-    // One after the other, by a lock: lanes of a warp would wait for one another.
+    // One after the other with a lock. Lanes of a warp would wait for one another.
     if (thread % warpSize == 0) {
         while (atomicCAS(&lock, 0u, 1u) != 0) {
         }
@@ -261,7 +261,7 @@ int main(int argc, char **argv) {
     atomic_beyond<<<1, THREADS>>>(out.get(), n);
     copy_beyond<<<1, 1>>>(record.get(), out.get(), n);
     vector_beyond<<<1, THREADS>>>(reinterpret_cast<float4 *>(out.get()), reinterpret_cast<float *>(in.get()), n);
-    // Whichever of the two variables comes last, there is something behind it.
+    // Whichever of the two variables comes last, other memory follows it.
     shared_beyond<<<1, THREADS, THREADS * sizeof(int)>>>(out.get());
     dynamic_beyond<<<1, THREADS, (THREADS + 1) * sizeof(int)>>>(out.get(), THREADS);
     local_beyond<<<1, THREADS>>>(out.get(), THREADS / 4);

@@ -1,5 +1,5 @@
-// Sums floats into 64 bins with float atomics. The bins depend on the order in which threads arrive and, by the
-// grid-stride loop, on the launch shape: a replay agrees within rounding, not to the bit.
+// Sums floats into 64 bins with float atomics. The bins depend on the order of the threads and, because of the
+// grid-stride loop, on the launch shape: a replay agrees only within rounding.
 #include "check.cuh"
 
 #include <cmath>

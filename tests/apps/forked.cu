@@ -1,5 +1,5 @@
-// A child that is forked from a process which has used the device, as applications do by mistake: its calls fail, and
-// leave its parent's memory as it is.
+// A child forked from a process that has used the device, which applications do by mistake: its calls fail, and its
+// parent's memory stays unchanged.
 #include "check.cuh"
 
 #include <sys/wait.h>

@@ -1,8 +1,8 @@
 // Kernels whose recorded input is special.
 #include "check.cuh"
 
-// It ends only on numbers near to 1, as one that iterates until it has converged. It rounds them in place, so the
-// second launch changes nothing, and neither does one on numbers that have changed places.
+// It terminates only for numbers near 1, like an iteration that runs until convergence. It rounds them in place, so the
+// second launch changes nothing, and neither does a launch on permuted numbers.
 __global__ void rounding(float *values, size_t n) {
     size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
     if (i >= n)

@@ -1,6 +1,6 @@
-// The three ways in which a portability layer hands a functor to its kernel, by size: as a kernel parameter, through a
-// buffer in constant memory that every kernel shares, and through device memory. The functors hold views with a use
-// count, like smart pointers that do not count on the device.
+// Three ways in which portability layers pass functors to kernels, depending on size: as a kernel parameter, through a
+// constant buffer shared by all kernels, and through device memory. The functors contain views with a use count, like
+// smart pointers that do not count on the device.
 #include "check.cuh"
 
 #include <cstring>

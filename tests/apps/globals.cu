@@ -1,5 +1,5 @@
-// Constant and device variables: set by the host, read and written by the kernel, read back by the host. One of them
-// holds the address of another, and one the address of a buffer.
+// Constant and device variables that the host sets, the kernel reads and writes, and the host reads back. One contains
+// the address of another, and one the address of a buffer.
 #include "check.cuh"
 
 struct Settings {

@@ -1,4 +1,4 @@
-// Memory that a graph allocates and leaves behind: kernels that are launched afterwards work on it.
+// Memory that a graph allocates but does not free: later kernels use it.
 #include "check.cuh"
 
 __global__ void twice(const int *in, int *out, int n) {

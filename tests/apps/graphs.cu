@@ -1,4 +1,4 @@
-// A graph captured from two streams, with copies, a fill and a host function between its kernels; launched twice.
+// A graph captured from two streams, with copies, a fill and a host function between its kernels. It is launched twice.
 #include "check.cuh"
 
 __global__ void scale(int *data, int factor, int n) {

@@ -1,4 +1,4 @@
-// Lists that begin in device variables, which kernels are led to by addresses in memory alone: none of them names one.
+// Lists that begin in device variables. Kernels reach them only through addresses in memory and never name them.
 #include "check.cuh"
 
 struct Node {

@@ -1,5 +1,5 @@
-// x = 3 x + 1 in place, launched three times: a replay that does not restore memory between its iterations gets another
-// answer each time.
+// Computes x = 3 x + 1 in place, three times. If a replay does not restore memory between iterations, it gets a
+// different result each time.
 #include "check.cuh"
 
 __global__ void inplace(unsigned *x, int n) {

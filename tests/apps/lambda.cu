@@ -1,6 +1,6 @@
-// Loops written as lambdas, in the shape that portability layers give them: one kernel template that is launched with
-// whatever body a call site has. Every body is a type without a name of its own, captures addresses and scalars by
-// value, and makes another kernel; one of them goes through a second layer of templates, one is a body that reduces.
+// Loops written as lambdas, as in portability layers: a single kernel template is launched with the body of each call
+// site. Every body has an unnamed type, captures addresses and scalars by value, and makes a separate kernel. One goes
+// through a second layer of templates, and one is a reduction.
 #include "check.cuh"
 
 template <int BLOCK_SIZE> struct Policy {
@@ -19,14 +19,14 @@ template <typename POLICY, typename BODY> void forall(long begin, long end, BODY
     CUDA_OK(cudaGetLastError());
 }
 
-// A view with an extent, as a captured object that is more than a pointer.
+// A view with an extent: a captured object with more than a pointer.
 template <typename T> struct View {
     T *data;
     long columns;
     __host__ __device__ T &operator()(long row, long column) const { return data[row * columns + column]; }
 };
 
-// Loops over two dimensions by a lambda that calls the caller's lambda.
+// Loops over two dimensions with a lambda that calls the caller's lambda.
 template <typename POLICY, typename BODY> void forall_2d(long rows, long columns, BODY body) {
     forall<POLICY>(0, rows * columns, [=] __device__(long i) { body(i / columns, i % columns); });
 }

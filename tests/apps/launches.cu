@@ -1,4 +1,4 @@
-// One kernel launched in every way that the runtime and the driver have had since CUDA 4.0.
+// One kernel, launched in every way that the runtime and the driver have offered since CUDA 4.0.
 #include "driver.cuh"
 
 struct Pair {

@@ -1,4 +1,4 @@
-// Raises limits of the context before its launch: a replay has to run under the same.
+// Raises limits of the context before its launch. A replay must use the same limits.
 #include "check.cuh"
 
 __global__ void limits(int *out, int n) {

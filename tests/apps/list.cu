@@ -1,6 +1,6 @@
-// Linked lists whose nodes point at each other by device address: one thread a list adds up its nodes and turns it
-// around. Addresses in memory are part of the data, so a replay works only where every allocation is back at its
-// recorded place.
+// Linked lists whose nodes point to each other by device address. Each thread sums the nodes of one list and reverses
+// it. Addresses in memory are part of the data, so a replay works only if every allocation is at its recorded
+// address.
 #include "check.cuh"
 
 struct Node {
@@ -28,7 +28,7 @@ __global__ void reverse(Node **heads, long *sums, int lists) {
 int main(int argc, char **argv) {
     const size_t lists = 64;
     size_t length = size_argument(argc, argv, 50);
-    // Nodes that follow each other sit STRIDE rows apart; as it is a prime, all rows are used unless it divides their
+    // Successive nodes are STRIDE rows apart. STRIDE is prime, so all rows are used unless it divides their
     // number.
     const size_t STRIDE = 37;
     length += length % STRIDE == 0;

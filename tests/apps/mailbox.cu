@@ -1,10 +1,10 @@
-// A buffer that another process writes to all the time (CUDA IPC), while a kernel runs that does not use it.
+// A buffer that another process writes continuously (CUDA IPC) while a kernel runs that does not use it.
 #include "driver.cuh"
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-// As many as take the other process's time to write, too, where processors are few.
+// Enough to outlast the other process's write even with few processors.
 constexpr int rounds = 6000;
 
 __global__ void churn(unsigned *values, int n) {
@@ -30,7 +30,7 @@ static int other(int in, int out) {
     char end;
     // Until the other side hangs up.
     for (int value = 1; read(in, &end, 1) != 0; ++value) {
-        // No value comes twice, or the memory might seem untouched.
+        // Values never repeat; otherwise the memory might look unchanged.
         DRIVER_OK(cuMemsetD32, mail, value, mail_bytes / sizeof value);
         CUDA_OK(cudaDeviceSynchronize());
         if (value == 1 && write(out, &end, 1) != 1)

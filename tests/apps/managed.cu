@@ -1,4 +1,4 @@
-// Managed memory: a list whose nodes host and device build in turns, and whose pointers are stored in it.
+// Managed memory: a list whose nodes are built by host and device in turn, with pointers stored in it.
 #include "check.cuh"
 
 struct Node {

@@ -1,5 +1,5 @@
-// Host memory that a kernel reads and writes: page-locked and mapped, registered by the program, and one that no
-// argument points to but a structure in device memory.
+// Host memory that a kernel reads and writes: page-locked and mapped, registered by the program, and one allocation
+// that only a structure in device memory points to.
 #include "check.cuh"
 
 struct Table {

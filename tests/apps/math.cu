@@ -56,7 +56,7 @@ int main(int argc, char **argv) {
     bool right = true;
     for (int i = 0; i < n; ++i) {
         double x = in[i];
-        // The product is rounded to a float before the cosine is taken of it.
+        // The product is rounded to a float before computing the cosine.
         const double single_expected[SINGLE] = {std::sin(x),       std::cos(static_cast<double>(in[i] * 100000.0f)),
                                                 std::exp(-x),      std::log(x),
                                                 1 / std::sqrt(x),  std::pow(x, 1.5),

@@ -1,5 +1,5 @@
 // C = A * B for n x n matrices, tiled through shared memory. The entries are small whole numbers, so every sum is exact
-// in whatever order and with whatever fusing it is done.
+// in any order and with any fusing.
 #include "check.cuh"
 
 template <int TILE> __global__ void matmul(const float *a, const float *b, float *c, int n) {

@@ -65,7 +65,7 @@ __global__ void pipeline(const int *in, int *out, int tiles) {
     out[blockIdx.x * CONSUMERS + threadIdx.x - 32] = sum;
 }
 
-// Of N threads one leaves in each phase; the others see what all wrote before.
+// One of N threads leaves in each phase. The others see all earlier writes.
 __global__ void leaving(int *out) {
     __shared__ __align__(8) unsigned long long barrier;
     __shared__ int turns[128];

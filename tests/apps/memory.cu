@@ -1,5 +1,5 @@
-// Every kind of allocation in one launch, and what the runtime says of them: a recorder that serves allocations itself
-// must not be seen. Then the device is reset and used again.
+// Every kind of allocation in one launch, and the runtime's answers about them: a recorder that serves allocations
+// itself must stay invisible. Then the program resets the device and uses it again.
 #include "check.cuh"
 
 __global__ void gather(const int *plain, const int *pitched, size_t pitch, const int *pooled, const int *managed, const int *pinned, int *out, int n) {
@@ -48,7 +48,7 @@ static bool round_trip(int n) {
     for (int i = 0; i < n; ++i)
         right = right && result[i] == 31 * x[i] && managed[i] == x[i];
 
-    // Beyond an allocation nothing is touched, nor is what has been freed.
+    // Memory past an allocation stays unchanged, and so does freed memory.
     x.push_back(0);
     right = right && cudaMemcpy(out, x.data(), bytes + 4, cudaMemcpyHostToDevice) == cudaErrorInvalidValue;
     right = right && cudaMemcpy(x.data(), out + 1, bytes, cudaMemcpyDeviceToHost) == cudaErrorInvalidValue;

@@ -1,6 +1,6 @@
-// `growing WHAT N`: gives back N times what it has taken, and says whether its memory has grown all the same.
+// `growing WHAT N`: allocates and frees N objects, and reports whether its memory has grown.
 //     frees    buffers of 8 MiB by cudaFreeAsync, in a stream that is waited for
-//     streams  the same in two streams by turns, one of which is not waited for before the end
+//     streams  the same with alternating streams, one of which is waited for only at the end
 //     modules  modules of PTX, 1 MiB of text in each, with a kernel that runs once
 #include "../driver.cuh"
 
@@ -74,10 +74,10 @@ int main(int argc, char **argv) {
         CUDA_OK(cudaStreamSynchronize(stream));
     }
     CUDA_OK(cudaDeviceSynchronize());
-    // A quarter of what was taken since.
+    // A quarter of the amount taken since.
     long each = what == "modules" ? 1 : 8, most = each * count * 3 / 16;
     long grown = resident_mib() - resident, fallen = available - free_mib();
-    // The CPU device's memory is this process's, and what is free of the machine's changes with its other processes.
+    // The CPU device uses this process's memory. The machine's free memory also depends on other processes.
     const char *device = std::getenv("MNEME_DEVICE");
     if (device && std::strcmp(device, "cpu") == 0)
         fallen = 0;

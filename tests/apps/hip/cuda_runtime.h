@@ -1,5 +1,5 @@
-// CUDA's runtime by HIP's: what the programs of this folder's parent use, so that one source is compiled as either.
-// clang is told to include it (-include), as it includes CUDA's own for CUDA sources.
+// CUDA's runtime functions implemented with HIP, as far as the programs of the parent folder use them, so one source
+// works for both. clang gets it with -include, as it includes CUDA's own header for CUDA sources.
 #pragma once
 
 #include <hip/hip_runtime.h>
@@ -89,7 +89,7 @@
 #define cudaStream_t hipStream_t
 #define cudaSuccess hipSuccess
 
-// Names that differ by more than their start.
+// Names with differences beyond the prefix.
 #define cudaMallocHost hipHostMalloc
 #define cudaHostAlloc hipHostMalloc
 #define cudaFreeHost hipHostFree
@@ -103,7 +103,7 @@
 #define cudaLaunchKernel hipLaunchKernel
 #define cudaLaunchCooperativeKernel hipLaunchCooperativeKernel
 
-// HIP's functions take a variable by its address.
+// HIP's functions take the address of a variable.
 #define cudaMemcpyToSymbol(symbol, ...) hipMemcpyToSymbol(HIP_SYMBOL(symbol), __VA_ARGS__)
 #define cudaMemcpyToSymbolAsync(symbol, ...) hipMemcpyToSymbolAsync(HIP_SYMBOL(symbol), __VA_ARGS__)
 #define cudaMemcpyFromSymbol(to, symbol, ...) hipMemcpyFromSymbol(to, HIP_SYMBOL(symbol), __VA_ARGS__)
@@ -113,7 +113,7 @@ template <typename Kernel> hipError_t cudaFuncSetAttribute(Kernel *kernel, hipFu
     return hipFuncSetAttribute(reinterpret_cast<const void *>(kernel), attribute, value);
 }
 
-// Those of HIP 5.2 call an intrinsic that clang 19 has no longer.
+// HIP 5.2's versions call an intrinsic that clang 19 no longer has.
 #define atomicInc(address, most) __builtin_amdgcn_atomic_inc32(address, most, __ATOMIC_RELAXED, "agent")
 #define atomicDec(address, most) __builtin_amdgcn_atomic_dec32(address, most, __ATOMIC_RELAXED, "agent")
 
@@ -121,7 +121,7 @@ inline hipError_t cudaGraphInstantiate(hipGraphExec_t *executable, hipGraph_t gr
     return flags ? hipErrorInvalidValue : hipGraphInstantiate(executable, graph, nullptr, nullptr, 0);
 }
 
-// What HIP tells of a pointer, whose kind has another name before ROCm 6.
+// HIP's description of a pointer. Before ROCm 6, the kind has another name.
 struct cudaPointerAttributes {
     hipMemoryType type;
     int device;
@@ -138,7 +138,7 @@ inline hipError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes, co
     return status;
 }
 
-// Operations of CUDA's warps of 32 whose lanes all take part: on wider waves each half is a warp of its own.
+// Operations of CUDA's 32-lane warps with all lanes active. On wider waves each half acts as a warp.
 template <typename T> __device__ T __shfl_sync(unsigned, T value, int lane) { return __shfl(value, lane, 32); }
 template <typename T> __device__ T __shfl_up_sync(unsigned, T value, unsigned by) { return __shfl_up(value, by, 32); }
 template <typename T> __device__ T __shfl_down_sync(unsigned, T value, unsigned by) { return __shfl_down(value, by, 32); }

@@ -1,4 +1,4 @@
-// What both libraries have, each in its own version: a kernel, a device variable and a function of the same names.
+// The different versions in both libraries of a kernel, a device variable and a function with the same names.
 #pragma once
 
 #ifndef FACTOR

@@ -1,5 +1,5 @@
-// A program whose kernels are in two shared libraries that know nothing of each other: their kernels, device variables
-// and functions have the same names and do different things. The program has a kernel of its own.
+// A program whose kernels are in two independent shared libraries. Their kernels, device variables and functions have
+// the same names but different effects. The program also has its own kernel.
 #include "../check.cuh"
 
 extern "C" unsigned long long double_all(int *device_values, int n);
