@@ -1,5 +1,5 @@
-// Kernels whose result hangs on more than their source fixes: an overflow that is undefined, blocks that race, NaNs
-// that -ffast-math would do without. None of it can be seen here; the program is right whatever the kernels write.
+// Kernels whose source does not fix the result: undefined overflow, racing blocks, and NaNs despite -ffast-math. The
+// program cannot detect any of them: it succeeds whatever the kernels write.
 #include "check.cuh"
 
 #include <climits>

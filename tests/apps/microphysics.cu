@@ -1,16 +1,16 @@
 // Bulk cloud microphysics of n atmospheric columns: vapour, cloud droplets, rain, cloud ice, snow and graupel fall,
-// collide, freeze, melt, condense and evaporate. One thread a column, level by level from the top, as such schemes run
-// in weather models: dozens of arguments, long branchy arithmetic, few of its values used twice.
+// collide, freeze, melt, condense and evaporate. Each thread computes a column level by level from the top, like the
+// schemes of weather models: dozens of arguments, and long branchy arithmetic with little reuse of values.
 //
-// Every rate goes to zero where its branch ends, so that a result depends continuously on rounding. What the columns
-// have at the end is checked three ways: water and enthalpy are conserved, and some columns are computed again on the
-// host with doubles.
+// Every rate goes to zero at the end of its branch, so results depend continuously on rounding. The final state of the
+// columns is checked in three ways: water is conserved, enthalpy is conserved, and the host recomputes some columns
+// with doubles.
 #include "check.cuh"
 
 #include <algorithm>
 #include <cmath>
 
-// The names without std:: are those of double on the host.
+// Without std::, these names are the double versions on the host.
 using std::exp;
 using std::pow;
 using std::sqrt;
@@ -23,7 +23,7 @@ constexpr int BLOCK = 256;
 template <typename Real> struct Columns {
     Real *temperature, *vapour, *cloud, *rain, *ice, *snow, *graupel, *heating;
     const Real *pressure, *density, *thickness;
-    // One value a column.
+    // One value per column.
     const Real *droplets;
     const int *land;
     Real *rain_fallen, *snow_fallen, *graupel_fallen, *reflectivity, *liquid_path, *ice_path;
@@ -32,7 +32,7 @@ template <typename Real> struct Columns {
 template <typename Real> struct Constants {
     // Heat capacity of air, gas constants of air and vapour, latent heats of evaporation and fusion, melting point.
     Real heat_capacity, gas_air, gas_vapour, evaporation, fusion, freezing;
-    // Rates of conversion, 1/s, and where they begin.
+    // Conversion rates, 1/s, and their thresholds.
     Real autoconversion_land, autoconversion_sea, autoconversion_threshold, accretion, aggregation, aggregation_threshold;
     // Size distributions: number of the smallest, 1/m^4, and density of a particle.
     Real rain_intercept, snow_intercept, graupel_intercept, water_density, snow_density, graupel_density;
@@ -65,8 +65,8 @@ template <typename Real> __host__ __device__ Real slope(Real intercept, Real par
     return sqrt(sqrt(Real(3.14159265358979) * particle_density * intercept / at_least(content, Real(1e-12))));
 }
 
-// Lets a species fall through a layer, implicitly, so that no speed is too large for the step. `flux` comes in from
-// above and leaves below, kg/m²/s.
+// Lets a species fall through a layer. The scheme is implicit, so any speed is stable. `flux` enters from above and
+// leaves below, kg/m²/s.
 template <typename Real>
 __host__ __device__ void fall(Real &amount, Real &flux, Real speed, Real mass, Real thickness, Real step) {
     Real with_inflow = amount + step * flux / mass;
@@ -74,7 +74,7 @@ __host__ __device__ void fall(Real &amount, Real &flux, Real speed, Real mass, R
     flux = amount * speed * mass / thickness;
 }
 
-// Factor by which processes have to be slowed that would together use up more than there is.
+// The factor that slows down processes that together would use up more than is available.
 template <typename Real> __host__ __device__ Real share(Real available, Real wanted) {
     return wanted > available ? available / at_least(wanted, Real(1e-30)) : Real(1);
 }
@@ -114,17 +114,17 @@ __host__ __device__ void advance(const Columns<Real> &at, const Constants<Real> 
 
             const Real over_water = saturation_water(t, pressure, ratio), over_ice = saturation_ice(t, pressure, ratio);
 
-            // What turns into what during the step, kg/kg: c cloud, r rain, i ice, s snow, g graupel, v vapour.
+            // Conversions during the step, kg/kg: c cloud, r rain, i ice, s snow, g graupel, v vapour.
             Real c_r = zero, r_v = zero, v_i = zero, v_s = zero, i_v = zero, s_v = zero, g_v = zero, c_i = zero, i_s = zero;
             Real c_s = zero, c_g = zero, i_g = zero, s_g = zero, r_g = zero, r_s = zero, i_c = zero, s_r = zero, g_r = zero;
 
-            // Droplets collide to drops, and drops collect droplets.
+            // Droplets collide and form drops, and drops collect droplets.
             if (qc > Real(1e-12)) {
                 c_r = step * autoconversion * at_least(qc - droplet_threshold, zero);
                 if (qr > Real(1e-12))
                     c_r += step * is.accretion * qc * pow(qr, Real(0.875));
             }
-            // Drops evaporate in dry air, more so when they are blown at.
+            // Drops evaporate in dry air, faster with ventilation.
             if (qr > Real(1e-12) && qv < over_water) {
                 const Real content = density * qr;
                 const Real ventilation = Real(1.6) + Real(124.9) * pow(content, Real(0.2046));
@@ -135,8 +135,8 @@ __host__ __device__ void advance(const Columns<Real> &at, const Constants<Real> 
             if (t < is.freezing) {
                 const Real below = is.freezing - t, cold = clamped(below * Real(2));
                 const Real crystals = at_most(Real(10) * exp(Real(0.3) * below), Real(2e5));
-                // Vapour settles on crystals and snow where there is more of it than over ice, and leaves them where
-                // there is less.
+                // Vapour deposits on crystals and snow if the air is supersaturated over ice, and leaves them if it is
+                // subsaturated.
                 const Real surplus = qv - over_ice;
                 const Real exchange = one - exp(-step * Real(2e-5) * sqrt(crystals));
                 const Real surface = qs > Real(1e-12)
@@ -151,9 +151,9 @@ __host__ __device__ void advance(const Columns<Real> &at, const Constants<Real> 
                     s_v = cold * at_most(-surplus * on_snow, qs) * Real(0.25);
                     g_v = cold * at_most(-surplus * on_snow, qg) * Real(0.125);
                 }
-                // Crystals stick together, the warmer the better.
+                // Crystals aggregate, more so when it is warmer.
                 i_s = cold * step * is.aggregation * exp(Real(0.025) * -below) * at_least(qi - is.aggregation_threshold, zero);
-                // Supercooled droplets freeze to what falls through them.
+                // Supercooled droplets freeze onto particles that fall through them.
                 if (qc > Real(1e-12)) {
                     if (qs > Real(1e-12)) {
                         const Real swept = Real(0.25) * pi * is.snow_intercept * is.snow_speed * Real(2.2) * lift / pow(snow_slope, Real(3) + is.snow_exponent);
@@ -165,7 +165,7 @@ __host__ __device__ void advance(const Columns<Real> &at, const Constants<Real> 
                         c_g = cold * qc * (one - exp(-step * swept));
                         i_g = cold * qi * exp(Real(0.05) * -below) * (one - exp(-step * Real(0.1) * swept));
                     }
-                    // Without anything to freeze to, they do so by themselves from about -38 °C.
+                    // Without such particles, they freeze spontaneously from about -38 °C.
                     c_i = qc * clamped((below - Real(36)) * Real(0.25));
                 }
                 // Heavily rimed snow becomes graupel.
@@ -183,7 +183,7 @@ __host__ __device__ void advance(const Columns<Real> &at, const Constants<Real> 
             } else {
                 const Real above = t - is.freezing;
                 i_c = qi * clamped(above);
-                // Melting is limited by the heat that there is.
+                // The available heat limits melting.
                 Real heat = above / fusion_heat * Real(0.5);
                 if (qs > Real(1e-12)) {
                     const Real size = one / snow_slope;
@@ -200,7 +200,7 @@ __host__ __device__ void advance(const Columns<Real> &at, const Constants<Real> 
                 }
             }
 
-            // Nothing gives more than it has.
+            // No species loses more than it has.
             Real factor = share(qc, c_r + c_i + c_s + c_g);
             c_r *= factor, c_i *= factor, c_s *= factor, c_g *= factor;
             factor = share(qr, r_v + r_g + r_s);
@@ -225,7 +225,7 @@ __host__ __device__ void advance(const Columns<Real> &at, const Constants<Real> 
             Real warming = (settled - r_v) * vapour_heat + (settled + frozen) * fusion_heat;
             t += warming;
 
-            // What is beyond saturation condenses, and droplets evaporate in dry air: two steps of Newton's method.
+            // Excess vapour condenses, and droplets evaporate in dry air: two steps of Newton's method.
             for (int iteration = 0; iteration < 2; ++iteration) {
                 const Real saturated = saturation_water(t, pressure, ratio);
                 const Real sensitivity = Real(4302.645) / ((t - Real(29.65)) * (t - Real(29.65)));
@@ -290,7 +290,7 @@ __global__ void microphysics(float *temperature, float *vapour, float *cloud, fl
     advance(state, constants, column, columns, levels, steps, step);
 }
 
-// The mean fall speed of a distribution in units of that at the mean slope.
+// A distribution's mean fall speed, relative to the one at the mean slope.
 static double speed_gamma(double exponent) { return std::tgamma(4.0 + exponent) / 6.0; }
 
 template <typename Real> static Constants<Real> constants() {
@@ -357,8 +357,8 @@ static Start start(int columns, const Constants<float> &is) {
 
 int main(int argc, char **argv) {
     const int columns = static_cast<int>(size_argument(argc, argv, 200));
-    // Half a minute in so many steps, 2 if not said: 110 of 200000 columns take a GPU as long as a weather model's
-    // kernel does.
+    // Half a minute in this many steps, by default 2: a GPU takes as long for 110 steps of 200000 columns as for a
+    // weather model's kernel.
     const int steps = argc > 2 ? static_cast<int>(size_argument(argc - 1, argv + 1, 2)) : 2;
     const float step = 30.0f / steps;
     const Constants<float> is = constants<float>();
@@ -412,7 +412,7 @@ int main(int argc, char **argv) {
     }
     right = right && moved > 1e-3 * columns && precipitated > 1e-4 * columns;
 
-    // Some columns again, one at a time, with doubles.
+    // Recomputes some columns one at a time, with doubles.
     const Constants<double> exact = constants<double>();
     for (int column = 0; column < columns; column += std::max(columns / 128, 1)) {
         std::vector<std::vector<double>> fields(11, std::vector<double>(LEVELS));

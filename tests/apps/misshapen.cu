@@ -1,6 +1,6 @@
-// A kernel that is right in most shapes, and goes wrong in a way of its own under three, for the faults of
-// benches/replay: blocks of 33 threads write where nothing is mapped, of 34 behind the end of the data, and those of 65
-// never end.
+// A kernel that is right in most shapes, but fails differently in three, for the faults of benches/replay: blocks
+// of 33 threads write to unmapped memory, blocks of 34 write past the end of the data, and blocks of 65 never
+// end.
 #include "check.cuh"
 
 __constant__ int step;

@@ -1,4 +1,4 @@
-// One step of n gravitating bodies, softened, all pairs, a tile of bodies at a time in shared memory.
+// One step of n bodies with softened gravity between all pairs, with tiles of bodies in shared memory.
 #include "check.cuh"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// A graph that is made of a kernel node, without a capture, and launched: `nodes`, nothing else is.
+// A graph built from a kernel node without a capture, and launched: `nodes`. It launches nothing else.
 #include "check.cuh"
 
 __global__ void add(int *data, int amount, int n) {

@@ -1,5 +1,5 @@
-// Page-locked memory that no pointer leads into: kernels are given the element before the first, as code is that counts
-// from one, or the end, as code is that counts down.
+// Page-locked memory without a pointer into it: kernels get the element before the first (like code that counts from
+// one), or the end (like code that counts down).
 #include "check.cuh"
 
 // a[1] is the first.
@@ -23,7 +23,7 @@ __global__ void matrix(long *out, const long *const *table, int rows, int column
 }
 
 int main(int argc, char **argv) {
-    // Whole pages, so that allocations of some drivers touch.
+    // Whole pages, so that some drivers place allocations next to each other.
     int rows = 32, columns = 32, n = rows * columns;
     static_cast<void>(argc), static_cast<void>(argv);
     long *host[4];

@@ -1,4 +1,4 @@
-// Threads with a context each, which all launch a kernel for the first time at the same moment.
+// Threads with separate contexts, which all launch their first kernel at the same moment.
 #include "driver.cuh"
 
 #include <atomic>

@@ -1,8 +1,8 @@
-// A kernel that is launched in two sizes in turn, with a number that changes each time and a pause in between; and one
-// with a variable of its own, which counts:
+// A kernel launched in two alternating sizes, with a number that changes each time and a pause in between, and a kernel
+// with its own variable, which counts launches:
 //     paced [LAUNCHES] [PAUSE_US] [FILE]
-// It ends early where FILE comes to be. On standard error it says how long a launch took: the median, and the longest
-// but for the first.
+// It ends early when FILE appears. It prints the time of a launch to standard error: the median, and the longest except
+// for the first.
 #include "check.cuh"
 
 #include <algorithm>

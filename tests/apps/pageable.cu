@@ -1,4 +1,4 @@
-// A kernel that is given ordinary host memory, on devices that share the host's page tables; a copy of it on others.
+// A kernel that gets ordinary host memory on devices that share the host's page tables, and a copy on others.
 #include "check.cuh"
 
 __global__ void twice(long *out, const long *in, int n) {

@@ -1,6 +1,6 @@
-// Structures that are passed by value and hold addresses of ordinary host memory: one that the kernel reads, on devices
-// that share the host's page tables, one that is a mere number to it, and one that it takes and never follows, which is
-// there in one launch and not in the next.
+// Structures passed by value that contain addresses of ordinary host memory: one that the kernel reads (on devices that
+// share the host's page tables), one that the kernel treats as a number, and one that it receives but never follows,
+// which is present in one launch and absent in the next.
 #include "check.cuh"
 
 #include <cstdint>
@@ -28,7 +28,7 @@ __global__ void tagged(long *out, Tagged view) {
         out[i] = 2 * view.values[i];
 }
 
-// The second pointer may be anything where `count` is 1.
+// If `count` is 1, the second pointer is arbitrary.
 struct Views {
     const long *values[2];
     int count;

@@ -1,5 +1,5 @@
-// Parameter lists of all kinds: scalars, vectors, pointers and structures by value, of up to 4 KiB and alignments of up
-// to 64 bytes. Where a parameter of such an alignment lies is not the same on every architecture.
+// All kinds of parameter lists: scalars, vectors, pointers and structures by value, up to 4 KiB, with alignments up to
+// 64 bytes. The position of a parameter with such an alignment depends on the architecture.
 #include "check.cuh"
 
 template <size_t Size, size_t Align> struct alignas(Align) Bytes {
@@ -55,7 +55,7 @@ __global__ void single(Bytes<1, 1> a, unsigned *out, Bytes<3, 1> b, Bytes<6, 2> 
     out[threadIdx.x] = digests(a, b, c, d) + threadIdx.x;
 }
 
-// As in the solver that brought this to light: seven pointers, two structures of eight doubles, one more pointer, a
+// The parameters of the solver that revealed this: seven pointers, two structures of eight doubles, another pointer, a
 // number.
 __global__ void solver(double *a, double *b, double *c, double *d, double *e, double *f, unsigned *out, Coefficients s, Coefficients t,
                        double const *p, double x) {

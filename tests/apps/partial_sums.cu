@@ -1,4 +1,4 @@
-// A sum for each of 16 blocks, which go over all n integers together: right with that grid alone, whatever the block is.
+// Sums of 16 blocks, which together read all n integers: right only with this grid, for any block size.
 #include "check.cuh"
 
 __global__ void partial_sums(const int *values, size_t n, int *sums) {
@@ -7,7 +7,7 @@ __global__ void partial_sums(const int *values, size_t n, int *sums) {
         total = 0;
     __syncthreads();
     int sum = 0;
-    // Each block has a stretch of its own, so that its sum does not depend on the block's size.
+    // Each block has a separate range, so its sum does not depend on the block's size.
     size_t stretch = (n + gridDim.x - 1) / gridDim.x, start = blockIdx.x * stretch;
     for (size_t i = start + threadIdx.x; i < n && i < start + stretch; i += blockDim.x)
         sum += values[i];

@@ -1,5 +1,5 @@
-// Page-locked memory that no argument points to: an address in device memory leads to a structure in page-locked
-// memory, which leads to the values. A staging buffer that nothing leads to lies beside them.
+// Page-locked memory that no argument points to: an address in device memory points to a structure in page-locked
+// memory, which points to the values. An unreachable staging buffer is next to them.
 #include "check.cuh"
 
 struct Head {

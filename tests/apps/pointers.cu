@@ -1,5 +1,5 @@
-// A table of function pointers in device memory, and a kernel that calls what it finds there; objects of a class that
-// is private to this file, so that no name leads to its table of virtual functions.
+// A table of function pointers in device memory, and a kernel that calls them. Also objects of a class that is private
+// to this file, so its table of virtual functions has no visible name.
 #include "check.cuh"
 
 #include <new>

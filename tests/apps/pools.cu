@@ -1,4 +1,4 @@
-// Stream-ordered allocations, out of the default pool and out of one of the program's own.
+// Stream-ordered allocations from the default pool and from a pool that the program creates.
 #include "check.cuh"
 
 __global__ void blend(int *out, const int *a, const int *b, int n) {

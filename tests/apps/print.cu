@@ -1,5 +1,5 @@
-// printf from device code. One thread prints, so that the order of the lines is given. It counts them, so that memory
-// tells whether it ran.
+// printf from device code. A single thread prints, so the order of lines is fixed. It also counts them in memory, which
+// shows whether it ran.
 #include "check.cuh"
 
 __global__ void print(const int *values, int n, int *lines) {

@@ -14,7 +14,7 @@ __global__ void reduce(const int *values, size_t n, Totals *totals) {
     int smallest = 0x7fffffff, largest = -0x7fffffff - 1;
     unsigned odd = 0;
     size_t stride = static_cast<size_t>(gridDim.x) * blockDim.x;
-    // All lanes of a warp go around together, so that the ballot has every one of them.
+    // All lanes of a warp iterate together, so the ballot includes every lane.
     for (size_t base = static_cast<size_t>(blockIdx.x) * blockDim.x; base < n; base += stride) {
         size_t i = base + threadIdx.x;
         int value = i < n ? values[i] : 0;

@@ -1,5 +1,5 @@
-// Launches that the driver refuses, again and again, over memory that is other each time; and what is launched well
-// before and after.
+// Launches that the driver refuses repeatedly, over memory that changes each time, with good launches before and
+// after.
 #include "check.cuh"
 
 template <int> __global__ void advance(unsigned *values, int n) {
@@ -19,13 +19,13 @@ int main(int argc, char **argv) {
     };
     bool right = true;
     auto refused = [&] { right = right && cudaGetLastError() != cudaSuccess; };
-    // More threads than any block has, for ever.
+    // A block with too many threads, always.
     for (unsigned round = 0; round < 20; ++round) {
         fill(round);
         advance<0><<<4, 4096>>>(values.get(), n);
         refused();
     }
-    // Refused once, and then repaired: the same launch with as much shared memory as it may have by then.
+    // Refused once, then repaired: the same launch after raising its limit of shared memory.
     constexpr unsigned LARGE = 64 << 10;
     unsigned blocks = blocks_for(n, 128);
     advance<1><<<blocks, 128, LARGE>>>(values.get(), n);
@@ -34,7 +34,7 @@ int main(int argc, char **argv) {
     fill(100);
     advance<1><<<blocks, 128, LARGE>>>(values.get(), n);
     LAUNCH_OK();
-    // Refused often; then the first good launch shows that it is good, and the second is recorded.
+    // Refused many times. The first good launch then shows that it works, and the second is recorded.
     for (unsigned round = 0; round < 10; ++round) {
         advance<2><<<blocks, 128, LARGE>>>(values.get(), n);
         refused();

@@ -1,5 +1,5 @@
-// Page-locked memory that the program gives back to the system, or protects, while it is still registered. Kernels are
-// led there and do not look, so that nothing faults.
+// Page-locked memory that the program unmaps or protects while it is registered. Kernels get pointers to it but do not
+// follow them, so no access faults.
 #include "check.cuh"
 
 #include <csignal>
@@ -23,7 +23,7 @@ struct Registered {
     }
     ~Registered() {
         CUDA_OK(cudaHostUnregister(start));
-        // What has been mapped there since is somebody else's.
+        // Another mapping may have taken its place since.
         if (mapped)
             munmap(start, BYTES);
     }

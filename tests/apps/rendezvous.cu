@@ -1,9 +1,9 @@
-// Kernels that wait for something that comes after their launch:
+// Kernels that wait for an action after their launch:
 //     rendezvous MODE
-// MODE says what: a store of the host to "mapped", "pinned" or "managed" memory, a "kernel" or a "copy" on another
-// stream, the host's next task for a kernel that works until it is told to end ("queue"), each other's host thread
-// ("threads"), or the host while the kernel is in a "graph". "ready" has nothing to wait for. Another kernel runs at
-// the end.
+// The action by MODE: a host store to "mapped", "pinned" or "managed" memory, a "kernel" or a "copy" on another
+// stream, the host's next task for a kernel that works until told to stop ("queue"), each other's host thread
+// ("threads"), or the host while the kernel is in a "graph". "ready" does not wait. Another kernel runs at the
+// end.
 #include "check.cuh"
 
 #include <ctime>
@@ -19,7 +19,7 @@ __global__ void wait_for(const volatile unsigned *flag, unsigned wanted, unsigne
 
 __global__ void hoist(volatile unsigned *flag, unsigned value) { *flag = value; }
 
-// Answers each new task until it is told to end.
+// Answers each new task until told to stop.
 __global__ void serve(const volatile unsigned *task, volatile unsigned *answer) {
     for (unsigned done = 0; done != 0xffffffffu;) {
         unsigned now = *task;
@@ -41,7 +41,7 @@ static cudaStream_t new_stream() {
     return stream;
 }
 
-// A word of memory that host and device see, which is 0.
+// A word of memory, initially 0, that host and device can access.
 static volatile unsigned *visible_word(const std::string &kind) {
     unsigned *word = nullptr;
     if (kind == "managed")
@@ -62,7 +62,7 @@ static unsigned *of_device(volatile unsigned *word) {
     return const_cast<unsigned *>(word);
 }
 
-// Work that waits is not done, whatever was recorded of it.
+// Waiting work is unfinished, whatever the recorder did with it.
 static bool is_busy(cudaStream_t stream) { return cudaStreamQuery(stream) == cudaErrorNotReady; }
 
 static void take_a_moment() { usleep(1000); }
@@ -91,7 +91,7 @@ static bool host_store(const std::string &kind, bool ready) {
 }
 
 static bool other_stream(bool copies) {
-    // A GPU loads a kernel at its first launch, and may wait for those that run.
+    // A GPU loads a kernel at its first launch, which may wait for running kernels.
     cudaFuncAttributes attributes;
     CUDA_OK(cudaFuncGetAttributes(&attributes, hoist));
     cudaStream_t stream = new_stream(), other = new_stream();
@@ -128,7 +128,7 @@ static bool queue() {
     return true;
 }
 
-// Each thread's kernel waits for the other thread, which comes once its own kernel is under way.
+// Each thread's kernel waits for the other thread, which proceeds once its own kernel runs.
 static bool threads() {
     volatile unsigned *flags[2] = {visible_word("mapped"), visible_word("mapped")};
     bool right[2] = {};
@@ -181,7 +181,7 @@ int main(int argc, char **argv) {
     for (unsigned i = 0; i < values.size(); ++i)
         values[i] = scramble(i);
     DeviceArray<unsigned> device_values(values);
-    // On a busy machine it takes a moment until everybody knows that the device is idle again.
+    // On a busy machine it takes a moment to notice that the device is idle again.
     for (int round = 0; round < 4; ++round, usleep(20000))
         steady<<<1, 32>>>(device_values.get());
     LAUNCH_OK();

@@ -1,9 +1,9 @@
-// A kernel that is launched until a file is there: repeated [SCALE] [FILE]. Its data are SCALE times random numbers.
+// Launches a kernel until a file exists: repeated [SCALE] [FILE]. Its data are random numbers times SCALE.
 #include "check.cuh"
 
 #include <unistd.h>
 
-// Sums in a row: an order of its own is another result, unless all is zero.
+// Sums in sequence: another order gives another result, unless all are zero.
 __global__ void sums(const float *in, float *out, float divisor, int n) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n)
@@ -24,7 +24,7 @@ int main(int argc, char **argv) {
     DeviceArray<float> in(host), out(n);
     std::vector<float> first;
     bool right = true;
-    // A minute, if nobody makes the file.
+    // At most a minute without the file.
     for (int round = 0; round < 6000; ++round) {
         bool is_last = !file || access(file, F_OK) == 0;
         out.clear();

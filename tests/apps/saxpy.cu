@@ -1,5 +1,5 @@
-// y = a * x + y: a pointer beside scalars of three types, which specialisation turns into constants. All values are
-// small multiples of a half, so the result is exact whether or not the product is fused into the sum.
+// y = a * x + y: a pointer and scalars of three types, which specialisation turns into constants. All values are small
+// multiples of a half, so the result is exact with and without fusing.
 #include "check.cuh"
 
 __global__ void saxpy(int n, float a, const float *x, float *y, double bias, bool negate) {

@@ -1,4 +1,4 @@
-// Managed memory that a host thread keeps writing to while a kernel that does not use it runs: at no moment has it one
+// Managed memory that a host thread keeps writing while a kernel runs that does not use it: it never has a consistent
 // state.
 #include "check.cuh"
 #include <atomic>

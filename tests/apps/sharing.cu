@@ -1,5 +1,5 @@
-// Two processes and the memory of one (CUDA IPC): a small buffer, one behind it and a large one are opened, read and
-// written by the other, whose addresses are other ones. The functions are taken by name, as frameworks take them.
+// Two processes share one's memory (CUDA IPC): the other one opens, reads and writes a small buffer, a buffer after it
+// and a large one, at different addresses. Functions are looked up by name, as in frameworks.
 #include "driver.cuh"
 #include <sys/wait.h>
 #include <unistd.h>

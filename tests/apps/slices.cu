@@ -1,5 +1,5 @@
-// A kernel that derives its work from its grid: slices [ELEMENTS GRID]... launches it once for each pair. A block does
-// ELEMENTS / GRID elements, which is to be a whole number.
+// A kernel that derives its work from its grid: slices [ELEMENTS GRID]... launches it once per pair. Each block
+// processes ELEMENTS / GRID elements, which should be a whole number.
 #include "check.cuh"
 
 __global__ void slices(unsigned *values, int n) {

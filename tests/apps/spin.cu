@@ -1,4 +1,4 @@
-// As many rounds of a little arithmetic as an argument says: a kernel whose time the caller chooses.
+// A kernel with a number of rounds of arithmetic as an argument, so the caller chooses its time.
 #include "check.cuh"
 
 __global__ void spin(unsigned long long *words, unsigned long long rounds) {

@@ -1,6 +1,6 @@
-// Addresses in device variables, by every road: variables that hold addresses of others through several steps, a table
-// of addresses in constant memory, variables local to device functions (in a template, one each instance), and a ring
-// that leads back to itself. A replay is right only where all of them are where they were.
+// Addresses in device variables: chains of variables that contain each other's addresses, a table of addresses in
+// constant memory, variables local to device functions (one per template instance), and a ring of addresses. A replay
+// is right only if all variables are at their recorded addresses.
 #include "check.cuh"
 
 struct Counter {
@@ -58,12 +58,12 @@ __global__ void statics(int *out, int rounds) {
 int main(int argc, char **argv) {
     int rounds = static_cast<int>(size_argument(argc, argv, 100));
     DeviceArray<int> out(11);
-    // No initialiser of a device variable can lead back to itself.
+    // A device variable's initialiser cannot form a ring.
     Ring *address = nullptr;
     CUDA_OK(cudaGetSymbolAddress(reinterpret_cast<void **>(&address), ring));
     const Ring linked[3] = {{address + 1, 0}, {address + 2, 0}, {address, 0}};
     CUDA_OK(cudaMemcpyToSymbol(ring, linked, sizeof linked));
-    // The second launch finds everything as the first one left it.
+    // The second launch starts from the result of the first one.
     statics<<<1, 32>>>(out.get(), rounds);
     statics<<<1, 32>>>(out.get(), rounds + 1);
     LAUNCH_OK();

@@ -1,6 +1,6 @@
-// Launches that repeat: from the second one on, each finds in memory what it writes. `refill` only writes its output.
-// `settle` updates in place, so that nothing tells whether it ran. `scatter` writes cells with padding, at indices and
-// through a table of pointers, and leaves every other cell alone. `late` does nothing before its third launch.
+// Launches that repeat: from the second one on, each finds its own results in memory. `refill` only writes its output.
+// `settle` updates in place, so its effect is invisible. `scatter` writes cells with padding, at indices and through a
+// table of pointers, and skips every other cell. `late` has no effect before its third launch.
 #include "check.cuh"
 
 struct Cell {

@@ -1,6 +1,6 @@
-// Heat flow on an n x n plate: a five-point stencil whose tile, with its halo, is staged in shared memory. Two launches
-// in ping-pong with different rates: two instances of one kernel, the second of which starts from what the first one
-// wrote.
+// Heat flow on an n x n plate: a five-point stencil with a tile and its halo in shared memory. Two ping-pong
+// launches with different rates make two instances of one kernel. The second one starts from the first one's
+// result.
 #include "check.cuh"
 
 #include <cmath>

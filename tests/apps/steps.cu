@@ -1,11 +1,11 @@
-// A simulation of many steps, each a launch with another argument, that can be told to do what programs do to a
+// A simulation of many steps, each a launch with a different argument. It can also do what programs do to a
 // recorder:
 //     steps ROUNDS abort        a kernel aborts half-way, which the program reports
 //     steps ROUNDS fork-first   the program forks before it uses the device, and both processes run everything
 //     steps ROUNDS fork-exit    it forks afterwards, and the child ends by exit; fork-_exit: by _exit
 //     steps ROUNDS file-limit   after the first launch the program lowers its limit on file sizes to 256 KiB
-//     steps ROUNDS threads      ten threads, each with a stream and memory of its own
-//     steps ROUNDS data NUMBER  memory of its own for each number, under the same arguments
+//     steps ROUNDS threads      ten threads, each with its own stream and memory
+//     steps ROUNDS data NUMBER  different memory for each number, with the same arguments
 #include "check.cuh"
 
 #include <cassert>
@@ -32,7 +32,7 @@ static bool simulate(unsigned rounds, unsigned seed, const char *mode, unsigned 
     DeviceArray<unsigned> device_values(values);
     cudaStream_t stream;
     CUDA_OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    // The copy above may not have arrived, and this stream waits for no other.
+    // The copy above may still be running, and this stream does not wait for others.
     CUDA_OK(cudaStreamSynchronize(nullptr));
     for (unsigned round = 0; round < rounds; ++round) {
         if (std::strcmp(mode, "abort") == 0 && round == rounds / 2)

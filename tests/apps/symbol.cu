@@ -1,4 +1,4 @@
-// A kernel that is given the addresses of device variables, which it does not know by name, and writes to one of them.
+// A kernel that gets the addresses of device variables without knowing their names, and writes to one.
 #include "check.cuh"
 
 __device__ int table[300];

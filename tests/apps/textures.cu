@@ -1,10 +1,10 @@
 // Textures and surfaces by handle: formats, coordinates, address modes and filters, layers, cubes, gathering, memory
 // read as a texture, and surfaces, each against the definition of CUDA's programming guide in double on the host.
 //
-// Coordinates are odd 128ths of a texel: away from where a texel ends, and such that the weights of a linear filter,
-// which GPUs have in 256ths, are exact. An H200 has a weight one 256th off where coordinates are normalised, and
-// numbers may be twice the greatest one apart: hence the tolerance of filtered results. Others are exact, but for
-// the last bits of a division by 255 and the like, and for sRGB, which an H200 rounds to eight bits.
+// Coordinates are odd 128ths of a texel: away from texel boundaries, and with exact weights of linear filters, which
+// GPUs compute in 256ths. With normalised coordinates, an H200's weights are off by one 256th, and numbers may differ
+// by up to twice the greatest one, which explains the tolerance of filtered results. Other results are exact, except
+// for the last bits of divisions (by 255, for example), and for sRGB, which an H200 rounds to eight bits.
 #include "check.cuh"
 #include <cmath>
 #include <cstdint>
@@ -13,7 +13,7 @@
 constexpr int WIDTH = 16, HEIGHT = 8, DEPTH = 4, LAYERS = 3;
 
 #ifdef __clang__
-// Clang 19 has no functions for surfaces.
+// Clang 19 lacks the surface functions.
 __device__ int read_plane(cudaSurfaceObject_t surface, int x, int y) {
     int value;
     asm volatile("suld.b.2d.b32.trap {%0}, [%1, {%2, %3}];" : "=r"(value) : "l"(surface), "r"(x), "r"(y) : "memory");
@@ -103,7 +103,7 @@ __device__ void write_layer(float2 value, cudaSurfaceObject_t surface, int x, in
 
 enum Way { LINE, PLANE, VOLUME, LINES, PLANES, CUBE, CUBES, LEVEL, GRADIENT, GATHER_X, GATHER_W, FETCH };
 
-// What a texture gives at each place, as four words.
+// A texture's values at each place, as four words.
 __global__ void sample(cudaTextureObject_t texture, Way way, bool floats, const float4 *at, uint4 *out, int count) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count)
@@ -135,11 +135,11 @@ __global__ void sample(cudaTextureObject_t texture, Way way, bool floats, const 
     out[i] = make_uint4(__float_as_uint(got.x), __float_as_uint(got.y), __float_as_uint(got.z), __float_as_uint(got.w));
 }
 
-// What a kernel stores is seen by the next one.
+// A kernel's stores are visible to the next one.
 __global__ void change_plane(cudaSurfaceObject_t surface) {
     int x = threadIdx.x, y = threadIdx.y;
     write_plane(read_plane(surface, 4 * x, y) * 3 + 1, surface, 4 * x, y);
-    // Nothing is outside.
+    // No place is outside.
     write_plane_inside(-1, surface, 4 * (x + WIDTH), y);
     write_plane_inside(-1, surface, 4 * x, y - HEIGHT);
 }
@@ -165,7 +165,7 @@ __global__ void change_others(cudaSurfaceObject_t line, cudaSurfaceObject_t volu
     }
 }
 
-// A kernel without textures among them.
+// A kernel without textures, in between.
 __global__ void total(const uint4 *words, unsigned *out, int count) {
     unsigned sum = 0;
     for (int i = threadIdx.x; i < count; i += blockDim.x)
@@ -173,7 +173,7 @@ __global__ void total(const uint4 *words, unsigned *out, int count) {
     atomicAdd(out, sum);
 }
 
-// The greatest of the numbers that a texel can have, and what they are.
+// The greatest number that a texel can have, and the numbers.
 struct Format {
     const char *name;
     cudaChannelFormatKind kind;
@@ -208,7 +208,7 @@ cudaChannelFormatDesc described(const Format &format) {
     return cudaCreateChannelDesc(bits, n > 1 ? bits : 0, n > 2 ? bits : 0, n > 2 ? bits : 0, format.kind);
 }
 
-// Texels of a format with any bits, but for floats, which are quarters.
+// Texels of a format with arbitrary bits, except for floats, which are multiples of a quarter.
 struct Image {
     Format format;
     int width, height, depth;
@@ -223,7 +223,7 @@ struct Image {
                 int number = int(bits % 1021) - 400;
                 float value = number / 4.f;
                 std::memcpy(&bits, &value, 4);
-                // A half has the same fraction, shorter, and a smaller exponent; 0 is 0.
+                // A half has the same fraction with fewer bits, and a smaller exponent. 0 stays 0.
                 if (format.bytes == 2)
                     bits = number ? (bits >> 16 & 0x8000) | ((bits >> 13 & 0x3ffff) - (112 << 10)) : 0;
             }
@@ -233,7 +233,7 @@ struct Image {
 
     size_t texel() const { return size_t(format.bytes) * format.channels; }
 
-    // A number as it lies there.
+    // A number in its stored form.
     uint32_t bits(int x, int y, int z, int channel) const {
         uint32_t bits = 0;
         size_t texel_number = (size_t(z) * height + y) * width + x;
@@ -241,7 +241,7 @@ struct Image {
         return bits;
     }
 
-    // A number that is read as an integer.
+    // A number read as an integer.
     uint32_t integer(int x, int y, int z, int channel) const {
         uint32_t all = bits(x, y, z, channel);
         if (format.kind != cudaChannelFormatKindSigned)
@@ -353,7 +353,7 @@ struct Texture {
         bool is_volume = image.depth > 1;
         cudaChannelFormatDesc format = described(image.format);
         size_t pitch = image.width * image.texel();
-        // A line has no height, but in copies.
+        // A line has no height, except in copies.
         size_t height = image.height > 1 || (is_volume && !(flags & cudaArrayLayered)) ? image.height : 0;
         if (is_volume || flags) {
             cudaExtent extent = make_cudaExtent(image.width, height, is_volume ? image.depth : 0);
@@ -373,7 +373,7 @@ struct Texture {
         cudaResourceDesc resource{};
         resource.resType = cudaResourceTypeArray;
         resource.res.array.array = array;
-        // That of an axis that is not there changes what an H200 gives for a line.
+        // On an H200, the mode of a missing axis affects a line's result.
         make(resource, image.format, mode, image.height == 1 ? 1 : 3);
     }
 
@@ -398,7 +398,7 @@ struct Texture {
 
 int wrong = 0;
 
-// What of a texel's numbers differs from what is expected.
+// The differences between a texel's numbers and the expected ones.
 void compare(const char *name, uint32_t got, uint32_t exact, double number, double tolerance, bool floats) {
     float value;
     std::memcpy(&value, &got, 4);
@@ -415,7 +415,7 @@ std::vector<uint4> sampled(cudaTextureObject_t texture, Way way, bool floats, co
     return out.download();
 }
 
-// Places within an axis and beyond both of its ends, by turns on each; the layer is w.
+// Places within an axis and past both ends, alternating per axis. The layer is w.
 std::vector<float4> places(const Image &image, bool normalized, int layers) {
     std::vector<float4> all;
     for (int i = 0; i < 192; ++i) {
@@ -453,7 +453,7 @@ void check(const Image &image, const Mode &mode, Way way, int axes, cudaTextureO
     }
 }
 
-// All modes that there are, on lines, planes and volumes; all formats on planes.
+// All modes on lines, planes and volumes, and all formats on planes.
 void modes() {
     for (const Format &format : FORMATS)
         for (int address = 0; address < 4; ++address)
@@ -476,7 +476,7 @@ void modes() {
                 }
 }
 
-// Faces as the programming guide numbers them, each reached along its axis.
+// Faces in the programming guide's order, each reached along its axis.
 void cubes() {
     const Mode mode = {cudaAddressModeClamp, false, true};
     Image image(FLOAT4, HEIGHT, HEIGHT, 12);
@@ -521,7 +521,7 @@ void gathering() {
     }
 }
 
-// Memory of the program as a line of texels, and with a pitch as a plane.
+// The program's memory as a line of texels and, with a pitch, as a plane.
 void memory() {
     for (const Format &format : {FLOAT4, Format{"char4 up to 1", cudaChannelFormatKindSigned, 1, 4, true, false},
                                  Format{"ushort2", cudaChannelFormatKindUnsigned, 2, 2, false, false}}) {
@@ -671,7 +671,7 @@ void surfaces() {
     }
 }
 
-// Parts of arrays, and what an array is.
+// Parts of arrays, and properties of arrays.
 void copies() {
     Image plane({"ushort2", cudaChannelFormatKindUnsigned, 2, 2, false, false}, WIDTH, HEIGHT, 1);
     cudaChannelFormatDesc format = described(plane.format), found;

@@ -1,4 +1,4 @@
-// Host threads that allocate, copy and launch at once, each on its own default stream or on one that it makes.
+// Host threads that allocate, copy and launch concurrently, on their default streams or on new ones.
 #include "check.cuh"
 #include <thread>
 

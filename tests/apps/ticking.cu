@@ -1,10 +1,10 @@
-// A host thread counts in managed memory, once a millisecond, while a kernel runs that does not use it.
+// A host thread counts in managed memory every millisecond while a kernel runs that does not use it.
 #include "check.cuh"
 #include <atomic>
 #include <chrono>
 #include <thread>
 
-// The rounds take so long that a thread which sleeps is woken meanwhile on any busy machine.
+// The rounds take long enough to wake a sleeping thread meanwhile, even on a busy machine.
 __global__ void churn(unsigned *values, int n, int rounds) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= n)
@@ -17,7 +17,7 @@ __global__ void churn(unsigned *values, int n, int rounds) {
 
 int main(int argc, char **argv) {
     int n = static_cast<int>(size_argument(argc, argv, 100000));
-    // 20,000 take long in software, not on a GPU.
+    // 20,000 take long in software, but not on a GPU.
     int rounds = argc > 2 ? std::atoi(argv[2]) : 20000;
     volatile unsigned *tick;
     CUDA_OK(cudaMallocManaged(const_cast<unsigned **>(&tick), 4096));

@@ -1,5 +1,5 @@
-// One of two kernels with equal parameters, launched until a file is there: twins add|multiply FILE. Each result is
-// checked.
+// One of two kernels with equal parameters, launched until a file exists: twins add|multiply FILE. The program checks
+// each result.
 #include "check.cuh"
 
 #include <cstring>
@@ -24,7 +24,7 @@ int main(int argc, char **argv) {
     int n = 1000;
     DeviceArray<unsigned> values(std::vector<unsigned>(n, 1));
     unsigned expected = 1;
-    // A minute, if nobody makes the file.
+    // At most a minute without the file.
     for (int round = 0; round < 6000 && access(argv[2], F_OK) != 0; ++round) {
         if (adds)
             add<<<4, 256>>>(values.get(), 3, n);

@@ -1,5 +1,5 @@
-// Kernels without a guard, which run over the ends of their buffers where a launch has more threads: `clear` writes the
-// zeros that fresh memory has anyway, `twice` copies. Of a large buffer `clear` leaves all but the beginning as it was.
+// Kernels without bounds checks, which overrun their buffers if a launch has more threads: `clear` writes the zeros of
+// fresh memory, `twice` copies. `clear` changes only the beginning of a large buffer.
 #include "check.cuh"
 
 __global__ void clear(int *values) { values[blockIdx.x * blockDim.x + threadIdx.x] = 0; }

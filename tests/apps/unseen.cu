@@ -1,5 +1,5 @@
-// Kernels that --check finds nothing in. Instructions fill shared memory that it does not watch: asynchronous copies,
-// and stores of inline PTX.
+// Kernels without findings of --check. Instructions that it does not watch fill shared memory: asynchronous copies, and
+// stores in inline PTX.
 #include "check.cuh"
 #include <cuda_pipeline.h>
 
@@ -25,7 +25,7 @@ __global__ void stores(int *out) {
     out[threadIdx.x] = values[THREADS - 1 - threadIdx.x];
 }
 
-// Every thread writes the same value, which no barrier has to order.
+// Every thread writes the same value, so no barrier is needed.
 __global__ void same(int4 *out) {
     __shared__ int4 wide;
     __shared__ double value;
@@ -35,7 +35,7 @@ __global__ void same(int4 *out) {
     out[threadIdx.x] = make_int4(wide.x, wide.y, wide.z, static_cast<int>(value));
 }
 
-// The copy fills one variable and not the other.
+// The copy fills one variable but not the other.
 __global__ void besides(int *out, const int *in, int zero) {
     __shared__ int tile[THREADS], other[THREADS];
     __pipeline_memcpy_async(&tile[threadIdx.x], in + threadIdx.x, sizeof(int));

@@ -1,4 +1,4 @@
-// An executable graph that is launched as it was made, with a kernel node set anew, and updated with another graph.
+// An executable graph that is launched unchanged, with a changed kernel node, and updated from another graph.
 #include "driver.cuh"
 
 __global__ void advance(int *data, int step, int n) {
@@ -24,7 +24,7 @@ int main(int argc, char **argv) {
     int *pointer = data.get();
     cudaStream_t stream;
     CUDA_OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
-    // The copy above may not have arrived, and this stream waits for no other.
+    // The copy above may still be running, and this stream does not wait for others.
     CUDA_OK(cudaStreamSynchronize(nullptr));
     auto step = [&](cudaGraphExec_t executable, int value) {
         CUDA_OK(cudaGraphLaunch(executable, stream));
@@ -38,7 +38,7 @@ int main(int argc, char **argv) {
     step(executable, 1);
     step(executable, 1);
 
-    // The node is launched with another number, as a program that replays a graph with new arguments does.
+    // Launches the node with another number, like a program that replays a graph with new arguments.
     CUgraphNode node;
     size_t count = 1;
     CUDA_KERNEL_NODE_PARAMS parameters;
@@ -58,7 +58,7 @@ int main(int argc, char **argv) {
     step(executable, 2);
     CUDA_OK(cudaStreamSynchronize(stream));
 
-    // The graph is as it was.
+    // The graph is unchanged.
     DRIVER_OK(cuGraphKernelNodeGetParams, node, &parameters);
     bool right = *static_cast<int *>(parameters.kernelParams[1]) == 1 && parameters.blockDimX == 256;
     CUDA_OK(cudaGraphExecDestroy(executable));

@@ -1,5 +1,5 @@
-// Many device variables: of every size, side by side, constant and not, initialised and not, some that only one of the
-// kernels uses and one that none does. The host sets some and reads others back.
+// Many device variables: of every size, adjacent, constant and not, initialised and not, some used by one kernel, and
+// one by none. The host sets some and reads others back.
 #include "check.cuh"
 
 __device__ int calls;

@@ -1,6 +1,6 @@
-// Objects with virtual functions: one kernel builds them in device memory, a second one calls them through their base
-// class. What ties an object to its class is an address of code or of a table of such addresses, which belongs to one
-// load of a module.
+// Objects with virtual functions: one kernel creates them in device memory, and another one calls them through their
+// base class. Objects refer to their class by an address of code, or of a table of such addresses, which is specific to
+// a load of a module.
 #include "check.cuh"
 
 #include <new>

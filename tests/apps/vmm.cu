@@ -1,4 +1,4 @@
-// The program's own virtual memory management, as allocators of frameworks do it: one range of addresses that grows by
+// Virtual memory management by the program, as in allocators of frameworks: one range of addresses that grows by
 // mapping, and shrinks.
 #include "driver.cuh"
 
@@ -32,7 +32,7 @@ int main(int argc, char **argv) {
     for (long i = 0; i < n; ++i)
         expected[i] = static_cast<long>(scramble(static_cast<unsigned>(i)) & 0xff);
     CUDA_OK(cudaMemcpy(data, expected.data(), n * sizeof(long), cudaMemcpyHostToDevice));
-    // The second half of a buffer that is just behind what is mapped so far.
+    // The second half of a buffer directly after the mapped memory.
     map(1);
     extend<<<blocks_for(n, 128), 128>>>(data, each, each + n);
     LAUNCH_OK();

@@ -19,7 +19,7 @@ int main(int argc, char **argv) {
     cudaMemcpy3DParms copy = {};
     copy.srcPtr = make_cudaPitchedPtr(host.data(), width * sizeof(float), width, height);
     copy.dstPtr = volume;
-    // All but the first slice, which stays zero.
+    // All slices except the first one, which stays zero.
     copy.srcPos = copy.dstPos = make_cudaPos(0, 0, 1);
     copy.extent = make_cudaExtent(width * sizeof(float), height, depth - 1);
     copy.kind = cudaMemcpyHostToDevice;

@@ -1,5 +1,5 @@
-// Threads that rely on one another without barriers of CUDA's: a lock, a barrier of all blocks, and a reduction of the
-// old style, in which the lanes of a warp exchange values through volatile shared memory.
+// Threads that synchronise without CUDA's barriers: a lock, a barrier of all blocks, and an old-style reduction in
+// which the lanes of a warp exchange values through volatile shared memory.
 #include "check.cuh"
 
 // Every thread adds to a counter that a lock guards.
@@ -15,7 +15,7 @@ __global__ void locked(int *lock, volatile unsigned *total) {
     }
 }
 
-// All blocks write, wait for all others, and read what the block after theirs wrote.
+// All blocks write, wait for all others, and read the next block's values.
 __global__ void exchanged(volatile unsigned *arrived, volatile unsigned *words, unsigned *out) {
     unsigned block = blockIdx.x, blocks = gridDim.x, i = block * blockDim.x + threadIdx.x;
     words[i] = 3 * i + 1;

@@ -19,12 +19,12 @@ __global__ void warp(unsigned *out) {
     row[5] = __ballot_sync(full, value & 1);
     row[6] = __any_sync(full, value % 61 == 0) * 2 + __all_sync(full, value < 4096);
     row[7] = __match_any_sync(full, value % 4);
-    // The builtins behind __reduce_add_sync and its like: clang 19's header hands them mask and value the wrong way
-    // round.
+    // The builtins behind __reduce_add_sync and similar functions: clang 19's header passes mask and value in the wrong
+    // order.
     row[8] = __nvvm_redux_sync_add(value, full) ^ __nvvm_redux_sync_umax(value, full);
     row[9] = __nvvm_redux_sync_umin(value, full) ^ __nvvm_redux_sync_or(value, full) ^ __nvvm_redux_sync_and(value, full);
     row[10] = 0;
-    // Half of the lanes, diverged from the rest.
+    // Half of the lanes, diverged from the others.
     if (lane % 2 == 1) {
         unsigned odd = 0xaaaaaaaau;
         row[10] = __shfl_xor_sync(odd, value, 2) + __popc(__ballot_sync(odd, value & 4));

@@ -1,7 +1,7 @@
-// Kernels that the zoo of cheats stands in for (tests/tests/e2e/zoo.rs). `mixed` takes its time over each number, and
-// `total` adds the numbers of each block. `tuned` does the work of its recorded launch in several ways: what it does
-// follows from the dynamic shared memory of the launch, in steps of 16 bytes. The first way is slow, the second fast
-// and as good, and all others cheat.
+// Kernels that the cheats of the zoo replace (tests/tests/e2e/zoo.rs). `mixed` computes for long on each number, and
+// `total` sums the numbers of each block. `tuned` can do its recorded launch's work in several ways, selected by the
+// launch's dynamic shared memory in steps of 16 bytes. The first way is slow, the second is fast and equally right, and
+// all others cheat.
 #include "check.cuh"
 
 __device__ __host__ unsigned mix(unsigned value, int rounds) {

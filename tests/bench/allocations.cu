@@ -1,4 +1,4 @@
-// `allocations`: microseconds of one cudaMalloc and cudaFree, by size, median; alone, and among 1000 live allocations.
+// `allocations`: median time of cudaMalloc plus cudaFree in µs, by size; alone, and among 1000 live allocations.
 #include "../apps/check.cuh"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// `apply_cost [ROUNDS]`: what a program gains and pays under `mneme apply`. The median time of a kernel that is launched
-// in small blocks, by events, and of launches of an empty kernel in a row, by the clock; and how much more such a launch
-// takes than one of a kernel of the same body that nothing is tuned for, in turn with it.
+// `apply_cost [ROUNDS]`: gain and cost of `mneme apply`. Prints the median time of a kernel launched in small blocks,
+// by events, and of successive launches of an empty kernel, by the clock. Also prints how much longer such a launch
+// takes than that of a kernel with the same body but without a winner, alternating with it.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
         OK(cudaDeviceSynchronize());
         OK(cudaEventElapsedTime(&milliseconds, start, stop));
         kernel.push_back(1e3 * milliseconds);
-        // In the order 0 1 1 0, so that neither is always behind the other.
+        // In the order 0 1 1 0, so neither always follows the other.
         for (int turn = 0; turn < 2; ++turn) {
             bool is_bare = (turn + round) % 2 == 1;
             auto begin = std::chrono::steady_clock::now();

@@ -1,4 +1,4 @@
-// `instances N`: seconds of N launches of one kernel, each of which is another instance.
+// `instances N`: seconds for N launches of one kernel, each a different instance.
 #include "../apps/check.cuh"
 
 #include <chrono>

@@ -1,6 +1,6 @@
-// `launch_cost [ROUNDS]`: what the recorder adds to a launch of an empty kernel, ns, in one process: rounds of 500
-// launches by way of `dlsym`, as cudart finds the driver, and past it, in turn, so that whatever else differs between
-// two runs differs for both.
+// `launch_cost [ROUNDS]`: the recorder's overhead for a launch of an empty kernel, in ns, within one process: rounds of
+// 500 launches through `dlsym`, as cudart finds the driver, alternate with rounds that bypass it, so other differences
+// between runs affect both.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -28,7 +28,7 @@ template <class Function> static Function *found(void *(*lookup)(void *, const c
 int main(int argc, char **argv) {
     int rounds = argc > 1 ? std::atoi(argv[1]) : 1000;
     void *library = dlopen("libcuda.so.1", RTLD_NOW);
-    // Past every preloaded dlsym: glibc 2.34 gave it a version of its own.
+    // Bypasses every preloaded dlsym: glibc 2.34 gave it a new version.
     void *own = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.34");
     own = own ? own : dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
     if (!library || !own)
@@ -56,7 +56,7 @@ int main(int argc, char **argv) {
     OK(cuCtxSynchronize());
     std::vector<double> times[2];
     for (int round = 0; round < 2 * rounds; ++round) {
-        // In the order 0 1 1 0, so that neither is always behind the other.
+        // In the order 0 1 1 0, so neither always follows the other.
         int side = (round ^ round >> 1) & 1;
         auto *launch = side ? vendor : cuLaunchKernel;
         auto start = std::chrono::steady_clock::now();

@@ -1,5 +1,5 @@
-// `launches [N]`: N launches of an empty kernel (1000000), all alike; prints nanoseconds a launch, the best of five
-// parts, and seconds from the start of `main` to the first launch.
+// `launches [N]`: N equal launches of an empty kernel (1000000). Prints nanoseconds per launch, the best of five parts,
+// and the seconds from the start of `main` to the first launch.
 #include "../apps/check.cuh"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ int main(int argc, char **argv) {
     LAUNCH_OK();
     double first = std::chrono::duration<double>(clock::now() - start).count(), best = 1e9;
     for (int part = 0; part < 5; ++part) {
-        // Short runs, so that the device's queue is never full and the host's own cost is what is measured.
+        // Short runs keep the device's queue from filling up, so they measure only the host's cost.
         double spent = 0;
         for (size_t done = 0; done < n; done += 500) {
             auto begin = clock::now();

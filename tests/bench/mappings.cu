@@ -1,4 +1,4 @@
-// `mappings N`: seconds of N calls each of cuMemMap and cuMemSetAccess, then of cuMemUnmap. Frameworks map so much.
+// `mappings N`: seconds for N calls of cuMemMap and cuMemSetAccess, then of cuMemUnmap. Frameworks map this much.
 #include "../apps/driver.cuh"
 
 #include <chrono>
@@ -18,7 +18,7 @@ int main(int argc, char **argv) {
     CUdeviceptr base = 0;
     DRIVER_OK(cuMemAddressReserve, &base, count * page, 0, 0, 0);
     CUmemAccessDesc access = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    // One piece of memory at all addresses: the CPU device has a file for each piece.
+    // One piece of memory at all addresses, because the CPU device needs a file for each piece.
     CUmemGenericAllocationHandle memory;
     DRIVER_OK(cuMemCreate, &memory, page, &properties, 0);
     auto map = DRIVER(cuMemMap);

@@ -1,6 +1,6 @@
-// `timesteps [MIB] [STEPS]`: a time-stepping program of 20 kernels over 20 fields that together have MIB (160): every
-// step runs each kernel once, which updates a part of its field from its neighbours'. The bytes of full images are
-// twice MIB for each launch.
+// `timesteps [MIB] [STEPS]`: a time-stepping program with 20 kernels and 20 fields of MIB in total (160). Each step
+// runs each kernel once, which updates a part of its field from its neighbours'. Full images have twice MIB for each
+// launch.
 #include "../apps/check.cuh"
 
 #include <utility>

@@ -1,4 +1,4 @@
-// Two units, each compiled by itself, with private constants and kernels of the same names.
+// Two separately compiled units with private constants and kernels of the same names.
 #include "../check.cuh"
 #include "shared.cuh"
 

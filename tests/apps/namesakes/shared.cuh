@@ -1,4 +1,4 @@
-// What the units of namesakes know of one another.
+// The declarations shared by the units of namesakes.
 #pragma once
 
 void first(int *values, int n);

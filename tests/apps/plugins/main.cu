@@ -1,5 +1,5 @@
-// Plug-ins with kernels: loaded while the program runs, unloaded, loaded again (at the same place or another one), and
-// one in place of the other. The kernels of both have the same name.
+// Plug-ins with kernels: the program loads, unloads and reloads them (at the same address or another one), and replaces
+// one by the other. Their kernels have the same name.
 #include "../check.cuh"
 
 #include <dlfcn.h>

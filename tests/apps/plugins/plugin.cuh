@@ -1,4 +1,4 @@
-// A plug-in: one entry point, one kernel, and a device variable that starts anew each time the plug-in is loaded.
+// A plug-in: an entry point, a kernel, and a device variable that is reset each time the plug-in is loaded.
 #pragma once
 #include "../check.cuh"
 

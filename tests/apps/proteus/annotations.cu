@@ -1,6 +1,6 @@
-// A kernel for each annotation of Proteus, as clang makes them with its plugin: in device code `jit_arg`, `jit_array`
-// and `jit_object` are gone, and `shared_array` is a function with an array of the largest size. What is annotated is
-// registered with Proteus by the host, which knows it as a value of the launch to come. JIT_BITCODE as in main.cu.
+// A kernel for each annotation of Proteus, in the form that clang's plugin produces: device code lacks `jit_arg`,
+// `jit_array` and `jit_object`, and `shared_array` is a function with an array of the maximum size. The host registers
+// annotated values with Proteus before each launch. JIT_BITCODE as in main.cu.
 #include "proteus.cuh"
 
 #include <numeric>
@@ -47,7 +47,7 @@ template <typename T, size_t Most> static __device__ __attribute__((noinline)) T
 }
 } // namespace proteus
 
-// The sums of a block's values, in an array of its size.
+// A block's sums, in an array of the block's size.
 __global__ void sum(const double *y, double *sums, size_t n) {
     double *values = proteus::shared_array<double, 256>(blockDim.x);
     size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
@@ -62,7 +62,7 @@ __global__ void sum(const double *y, double *sums, size_t n) {
         sums[blockIdx.x] = values[0];
 }
 
-// A lambda whose captures are jit_variables, given to register_lambda.
+// A lambda with jit_variables as captures, which is passed to register_lambda.
 template <typename Body> __global__ void each(Body body, size_t n) {
     size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x;
     if (i < n)

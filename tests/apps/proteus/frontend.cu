@@ -1,6 +1,6 @@
-// A kernel of Proteus's front ends, which compile at run time what the program writes down, in C++ or by calls: the
-// library loads machine code from its own memory and launches by the driver. The code is in the file that the argument
-// names.
+// A kernel of Proteus's front ends, which compile code at run time that the program specifies as C++ text or by calls:
+// the library loads machine code from its own memory and launches it through the driver. The argument names the file
+// with the code.
 #include "../driver.cuh"
 
 #include <fstream>

@@ -1,6 +1,6 @@
-// What clang makes of the host side of a program with Proteus's plugin, on a machine without HIP and CUDA: the vendor's
-// launch function is its own, and says what it is asked for. It is `hipLaunchKernel` or, where LEFT is defined, a
-// function that no name leads to, as in a program with the static CUDA runtime, and that is left to Proteus's library.
+// The host side of a program built with clang and Proteus's plugin, on a machine without HIP and CUDA: this program
+// defines the vendor's launch function, which prints its arguments. It is `hipLaunchKernel` or, if LEFT is defined, an
+// unnamed function, as in a program with the static CUDA runtime, passed to Proteus's library.
 #include <cstdint>
 #include <cstdio>
 

@@ -1,6 +1,6 @@
-// A program as clang makes it with Proteus's plugin: launches go to `__proteus_launch_kernel`, code is registered with
-// it, and the LLVM IR of the translation unit is a device variable. JIT_BITCODE is a file of that IR's bytes, as an
-// initialiser.
+// A program in the form that clang with Proteus's plugin produces: it launches with `__proteus_launch_kernel`,
+// registers its code with Proteus, and stores the translation unit's LLVM IR in a device variable. JIT_BITCODE is a
+// file with that IR's bytes as an initialiser.
 #include "proteus.cuh"
 #ifdef JIT_BITCODE
 #include "../driver.cuh"
@@ -48,7 +48,7 @@ int main(int argc, char **argv) {
     for (size_t i = 0; i < n; ++i)
         right = right && y[i] == 1 + 4.0 * i;
 #ifdef JIT_BITCODE
-    // Proteus loads the program's machine code once more, to read the IR in it.
+    // Proteus loads the program's machine code again to read its IR.
     CUmodule module;
     CUdeviceptr place;
     size_t bytes;

@@ -1,5 +1,5 @@
-// What clang adds to a program with Proteus's plugin, written out: calls of Proteus's library and, for CUDA, one object
-// of its static part, which leaves the program's own launch function to the library.
+// The code that clang adds with Proteus's plugin: calls of Proteus's library and, for CUDA, an object of its static
+// part, which gives the library the program's own launch function.
 #pragma once
 #include "../check.cuh"
 
@@ -17,14 +17,14 @@ void *__proteus_create_runtime_constant_info_array_runconst_size(int32_t type, i
                                                                  int32_t count_position);
 void *__proteus_create_runtime_constant_info_object(int32_t type, int32_t position, int32_t size, bool by_value);
 
-// The value is a struct with a destructor, which C++ passes by its address.
+// The value is a struct with a destructor, so C++ passes its address.
 void __proteus_register_variable(const void *value, const char *lambda);
 void __proteus_register_lambda(const char *lambda);
 void __proteus_take_address(const void *object) noexcept;
 
 }
 
-// IR lies in a device variable, for AMD's GPUs in a section of it.
+// The IR is in a device variable, for AMD's GPUs in a section of it.
 #ifdef __HIP__
 #define PROTEUS_IR __device__ __attribute__((used, section(".jit.bitcode.tu.5eed.7")))
 #else

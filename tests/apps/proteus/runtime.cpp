@@ -1,6 +1,6 @@
-// In place of Proteus's runtime library: says what it was asked for, and launches the original kernel as the library
-// does, by the function that the program has left in `__proteus_cudaLaunchKernel_ptr` or, where LAUNCH is defined, by
-// that one.
+// Replaces Proteus's runtime library: prints the requests, and launches the original kernel like the library, with
+// the function that the program stored in `__proteus_cudaLaunchKernel_ptr` or, if LAUNCH is defined, with that
+// function.
 #include <cstdint>
 #include <cstdio>
 
@@ -26,14 +26,14 @@ void __proteus_register_linked_binary(void *, const char *) {}
 void __proteus_register_function(void *, void *, const char *, void **, int32_t) {}
 void __proteus_register_var(void *, const void *, const char *, uint64_t) {}
 
-// What a program asks for while it registers a kernel's annotated arguments. A real one is allocated for each.
+// Requests of a program that registers a kernel's annotated arguments. The real library allocates each.
 static char information;
 void *__proteus_create_runtime_constant_info_scalar(int32_t, int32_t) { return &information; }
 void *__proteus_create_runtime_constant_info_array_const_size(int32_t, int32_t, int32_t, int32_t) { return &information; }
 void *__proteus_create_runtime_constant_info_array_runconst_size(int32_t, int32_t, int32_t, int32_t, int32_t) { return &information; }
 void *__proteus_create_runtime_constant_info_object(int32_t, int32_t, int32_t, bool) { return &information; }
 
-// Lambdas are registered where they are made, with the values that they have captured.
+// A program registers a lambda at its creation, with the captured values.
 void __proteus_register_variable(void *, const char *lambda) { std::printf("lambda %s: a variable\n", lambda); }
 void __proteus_register_lambda(const char *lambda) { std::printf("lambda %s\n", lambda); }
 void __proteus_take_address(const void *) noexcept {}

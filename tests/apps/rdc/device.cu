@@ -4,7 +4,7 @@
 __device__ unsigned long long calls = 100;
 __constant__ int table[4] = {3, 5, 7, 11};
 
-// Of the same name as main.cu's, and another function.
+// It has the same name as main.cu's function, but differs.
 static __device__ long local_step(long value) { return value ^ 0x55; }
 
 __device__ long mix(long value, int round) {

@@ -1,4 +1,4 @@
-// What the two translation units share.
+// The declarations shared by both translation units.
 #pragma once
 
 extern __device__ unsigned long long calls;

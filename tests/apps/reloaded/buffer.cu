@@ -1,5 +1,5 @@
-// Loads machine code from one static buffer, file after file: `one` launches each kernel before the next file is in the
-// buffer, `all` launches all of them in the end.
+// Loads machine code from one static buffer, file by file: `one` launches each kernel before loading the next file,
+// `all` launches all of them at the end.
 #include "../driver.cuh"
 
 #include <cstring>

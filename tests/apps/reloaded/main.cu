@@ -1,6 +1,6 @@
-// A program whose plug-in is built anew while it runs: the first argument is where the plug-in is loaded from, each
-// further one a file that takes that place, is loaded, run and unloaded. `FILE then OTHER` puts the other one there
-// when FILE is loaded and has not run yet.
+// A program whose plug-in is rebuilt while it runs: the first argument is the plug-in's path. Each further argument is
+// a file that is copied there, loaded, run and unloaded. `FILE then OTHER` copies OTHER there after FILE is loaded, but
+// before it has run.
 #include "../check.cuh"
 
 #include <dlfcn.h>
@@ -24,7 +24,7 @@ int main(int argc, char **argv) {
             std::fprintf(stderr, "%s\n", dlerror());
             return 2;
         }
-        // The next one is installed before this one has launched anything.
+        // Installs the next file before this one's first launch.
         if (at + 1 < argc && std::string(argv[at + 1]) == "then") {
             put(argv[at + 2], place);
             at += 2;

@@ -1,4 +1,4 @@
-// A plug-in with one kernel, which is built with several steps.
+// A plug-in with one kernel. It is built with different steps.
 #include "../check.cuh"
 
 __global__ void advance(int *values, int n) {

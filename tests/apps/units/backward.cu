@@ -1,4 +1,4 @@
-// The other one: private constants, functions and a kernel of the same names as in forward.cu.
+// The other unit: it has private constants, functions and a kernel of the same names as forward.cu.
 #include "../check.cuh"
 #include "shared.cuh"
 

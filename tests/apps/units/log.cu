@@ -1,4 +1,4 @@
-// The variables that both other units use: one of them holds addresses of two others.
+// The variables that both other units use. One of them contains the addresses of two others.
 #include "shared.cuh"
 
 __device__ int log_entries[64];

@@ -1,5 +1,5 @@
-// Relocatable device code in four units, two of which have private constants, functions and kernels of the same names;
-// each one's kernel calls the other one's functions.
+// Relocatable device code in four units. Two of them have private constants, functions and kernels of the same names,
+// and each one's kernel calls the other one's functions.
 #include "../check.cuh"
 #include "shared.cuh"
 

@@ -1,4 +1,4 @@
-// What the units share.
+// The declarations shared by the units.
 #pragma once
 
 struct Log {
