@@ -322,8 +322,8 @@ fn memory_of_other_interfaces_is_recorded_while_it_is_mapped() {
     assert_eq!((vendors(40), vendors(50), vendors(60)), (vec![4000], vec![8000], vec![]));
 }
 
-/// `mneme record` preloads the recorder in front of other tools. Whichever functions the tool calls, it and the
-/// recorder see every launch once.
+/// `mneme record` preloads the recorder before other tools. Whichever functions a tool calls, the tool and the recorder
+/// each see every launch once.
 #[test]
 fn another_tool_before_the_driver_loses_nothing_and_nothing_is_lost_to_it() {
     let preload =
@@ -540,7 +540,7 @@ fn a_jump_out_of_a_call_ends_neither_the_recording_nor_the_program() {
     let [ours, theirs] = tails(&run, &alone);
     assert_eq!((&ours, run.output.status), (&theirs, alone.status), "{}", run.stderr());
     assert_eq!(ours.matches("left 1, blocked 0, launch 0\n").count(), 6, "{ours}");
-    // The first two, those that were left while they were recorded, and those after each jump.
+    // The first two, those abandoned during their recording, and those after each jump.
     assert_eq!(instances(&run), 2 + 2 + 6, "{}", run.stderr());
 }
 
@@ -571,7 +571,7 @@ fn descriptors_that_the_application_closes_and_uses_are_its_own() {
     }
 }
 
-/// Its signal handler has interrupted the heap, so no code can allocate or free any more.
+/// The program's signal handler has interrupted the heap, so no code can allocate or free any more.
 #[test]
 fn who_leaves_from_within_the_heap_leaves() {
     for how in ["heap-exit", "heap-exec"] {

@@ -1,6 +1,6 @@
-// Launches kernels of the stand-in driver. Arguments: how it finds the driver (linked, dlsym, proc), how it ends (return, leave, fork, or return after children of a
-// parent with working threads, after a capture, after refused launches, with memory of other interfaces, after sharing memory or after a signal),
-// and further kernels to launch.
+// Launches kernels of the stand-in driver. Arguments: how to find the driver (linked, dlsym, proc), how to end (return,
+// leave, fork, or return after an event: children of a parent with working threads, a capture, refused launches, memory
+// of other interfaces, shared memory, or a signal), and further kernels to launch.
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <dlfcn.h>

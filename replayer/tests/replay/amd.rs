@@ -1,4 +1,4 @@
-//! Tests of replays on AMD GPUs, with a library in HIP's place (`tests/stand-in`).
+//! Tests of replays on AMD GPUs, with a library that replaces HIP (`tests/stand-in`).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -36,7 +36,7 @@ fn a_recording_of_an_amd_gpu_is_replayed_on_one() {
         let json = outcome(&on_amd(&recording, &library, options).output().unwrap(), exit::VERIFIED);
         assert_eq!(json["Result"]["environment"]["arch"], "gfx90a:sramecc+:xnack-", "{options:?}: {json}");
     }
-    // The element shows a launch that leaves out the end.
+    // The element shows that the launch omits the end.
     let short = on_amd(&recording, &library, &["-gidx", "10"]).output().unwrap();
     let said = String::from_utf8_lossy(&short.stdout) + String::from_utf8_lossy(&short.stderr);
     assert_eq!(short.status.code(), Some(exit::NOT_VERIFIED), "{said}");
@@ -139,7 +139,7 @@ fn events_time_kernels_where_the_profiling_library_does_not() {
         // None of them, because times of two clocks are not comparable.
         assert!(times.iter().all(|time| !TIMES.contains(time)), "{times:?}");
     }
-    // The variable names a file for tests; without it, the name derives from that of HIP's library.
+    // The variable names a file for tests. Without it, the name derives from that of HIP's library.
     let (_, timer, reason) = clock(&mut on_amd(&recording, &library, &[]));
     assert!(timer == "events" && reason.contains("no rocprofiler-sdk is known for"), "{reason}");
     // An explicitly requested timer is not silently replaced.
@@ -149,7 +149,7 @@ fn events_time_kernels_where_the_profiling_library_does_not() {
     assert!(said.contains("is not installed") && said.contains("--timer events does without"), "{said}");
 }
 
-/// A library that ends the process that loads it, as a library may that does not know the driver.
+/// A library that ends its process, as may happen if it does not know the driver.
 #[test]
 fn a_profiling_library_that_takes_its_process_with_it_is_left_out() {
     let Some(library) = stand_in() else { return };

@@ -73,10 +73,10 @@ fn a_sweep_of_which_many_go_wrong_has_a_result_for_each() {
         }
         add(with(json!({}), "passes", "module(trigger-crash-module)").to_string(), "compile_error");
         add(with(json!({}), "passes", format!("no-such-pass-{round}")).to_string(), "compile_error");
-        // The kernel faults under this shape, and hangs under the next.
+        // The kernel faults with this shape, and hangs with the next.
         add(with(shape(33), "passes", pipeline).to_string(), "runtime_error");
         add(with(shape(65), "passes", pipeline).to_string(), "timeout");
-        // It writes behind its buffer, where other memory is mapped.
+        // It writes past the end of its buffer, into other mapped memory.
         add(with(shape(34), "passes", pipeline).to_string(), "failed_verification");
         add(json!({"set_launch_bounds": true, "max_threads": 64, "maxnreg": 20 + round}).to_string(), "invalid_launch");
         add(with(json!({"grid": {"x": 1 + round}}), "passes", pipeline).to_string(), "failed_verification");
@@ -153,7 +153,7 @@ fn whoever_dies_in_the_middle_leaves_no_process() {
         let mut server = Server::start(&recording, &["--device", device, "--builders", "4"]);
         server.say(&json!({"type": "submit", "id": 0}));
         assert!(server.result(0).verified);
-        // A run or builds that do not end; on the CPU device they do not run at the same time.
+        // Endless runs or builds. On the CPU device they do not run at the same time.
         if runs {
             server.say(&json!({"type": "submit", "id": 1, "config": shape(65)}));
         } else {
@@ -174,7 +174,7 @@ fn whoever_dies_in_the_middle_leaves_no_process() {
         if victim == "supervisor" {
             server.child.kill().unwrap();
         }
-        // A client that is gone has closed both of its ends.
+        // A client that has exited has closed both of its ends.
         let Server { mut child, input, output } = server;
         drop((input, output));
         let start = Instant::now();
@@ -209,7 +209,7 @@ fn a_fork_server_that_hangs_is_replaced_and_nobody_waits_for_it() {
     assert!(server.result(1).verified);
     let hanging = fork_server(&server);
     nix::sys::signal::kill(hanging, nix::sys::signal::Signal::SIGSTOP).unwrap();
-    // More orders than fit into the socket of a fork server that does not read.
+    // More orders than fit into the socket of a fork server that does not read them.
     server.say(&json!({"type": "submit", "id": 2, "code": {"ir-text": format!("; {}\n", "x".repeat(8 << 20))}}));
     server.say(&json!({"type": "submit", "id": 3, "config": {"passes": "default<O1>"}}));
     let start = Instant::now();
@@ -291,7 +291,7 @@ impl Server {
         let mut server = Self { child, input, output };
         let Reply::Hello(hello) = server.reply() else { panic!("no greeting") };
         assert_eq!(hello.protocol, mneme_model::protocol::VERSION);
-        // The CPU device's own, which are those of common GPUs.
+        // The CPU device's own limits, which are those of common GPUs.
         let limits = &hello.limits;
         assert_eq!(
             (limits.max_threads, limits.max_block.z, limits.warp_size, limits.registers),
@@ -341,7 +341,7 @@ fn what_is_no_request_is_answered_and_forgotten() {
         "{}",
         refused.error
     );
-    // The device is named as far as it is known; no LLVM has compiled it.
+    // The device is named as far as it is known. LLVM has compiled nothing.
     let environment = &refused.environment;
     assert!(!environment.device.is_empty() && !environment.versions.contains_key("llvm"), "{refused:?}");
     assert!(!refused.start_time.is_empty() && !refused.end_time.is_empty());
@@ -363,7 +363,7 @@ fn a_configuration_runs_on_the_device_that_it_names() {
     for id in 0..6 {
         server.say(&json!({"type": "submit", "id": id, "config": shape(64), "fresh": true, "device": 1}));
     }
-    // Equal ones share a result if the device is the same.
+    // Equal configurations share a result on the same device.
     server.say(&json!({"type": "submit", "id": 6, "config": shape(64), "device": 0}));
     server.say(&json!({"type": "submit", "id": 7, "config": shape(64), "device": 1}));
     server.say(&json!({"type": "submit", "id": 8, "device": 2}));

@@ -1,4 +1,4 @@
-//! Tests of `mneme-replay` as its users run it, on a recording made by hand.
+//! Tests of `mneme-replay` from its users' view, on a recording made by hand.
 //!
 //! They run on the CPU device if it is built, or on a GPU with `MNEME_TEST_DEVICE=cuda`.
 
@@ -306,7 +306,7 @@ fn differing_memory_that_cannot_be_written_is_told_at_once() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(exit::BAD_USAGE), "{errors}");
     assert!(errors.contains("/proc/nope"), "{errors}");
-    // Files of an earlier replay are not mistaken for this one's.
+    // Files of an earlier replay must not count as this one's.
     let folder = recording.folder().join("diff");
     let options = ["--device", device, "--dump-diff", folder.to_str().unwrap()];
     outcome(&replay(&recording, &[&options[..], &["-gidx", "10"]].concat()).output().unwrap(), exit::NOT_VERIFIED);
@@ -437,8 +437,8 @@ fn what_is_allowed_to_differ_passes() {
         let mut command = replay(&recording, &["--device", device, "-gidx", "10"]);
         outcome(&command.args(options).output().unwrap(), status)
     };
-    // All elements but 1280 are too small by 7, and the counter by the number of elements. A rule that accepts this
-    // would accept a kernel that does nothing.
+    // All elements except 1280 are too small by 7, and the counter by the number of elements. A rule that accepts this
+    // would accept a kernel without effect.
     replayed(&["argument:0=i32:7", "variable:counter=ignore"], exit::UNPROVEN);
     replayed(&["i32:7:absolute:linf", "variable:counter=u32:1e6"], exit::UNPROVEN);
     let json = replayed(&["argument:0=i32:6", "variable:counter=u32:1e6"], exit::NOT_VERIFIED);
@@ -447,7 +447,7 @@ fn what_is_allowed_to_differ_passes() {
     let norm = 7.0 * f64::from(ELEMENTS - 1280);
     assert_eq!(json["Result"]["mismatch"]["norm_error"], norm, "{json}");
     replayed(&["argument:0=i32:7e5:absolute:l1", "variable:counter=u32:1e6"], exit::VERIFIED);
-    // The same from the file beside the recording, which the command line overrides.
+    // The same rules in a file next to the recording. The command line overrides them.
     let rules = r#"{"version": 1, "rules": [{"argument": 0, "dtype": "i32", "threshold": 7}, {"variable": "counter", "ignore": true}]}"#;
     std::fs::write(recording.folder().join("42.tolerances.json"), rules).unwrap();
     replayed(&[], exit::UNPROVEN);
@@ -618,7 +618,7 @@ fn what_a_kernel_breaks_is_mended_before_the_next() {
 fn alive(children: &str) -> usize {
     let runs = |pid: &&str| {
         let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // The state follows the name, which is in parentheses.
+        // The state follows the name in parentheses.
         status.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
     };
     children.split_whitespace().filter(runs).count()
@@ -631,7 +631,7 @@ fn nothing_outlives_the_server() {
     let mut command = Command::new(program());
     command.args(["serve", "--device", device, "-rdb"]).arg(recording.database());
     let mut server = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    // Open until the server is killed: one without a reader ends by itself.
+    // Keep it open until the server is killed: a server without a reader ends by itself.
     let mut output = BufReader::new(server.stdout.take().unwrap());
     let mut hello = String::new();
     output.read_line(&mut hello).unwrap();

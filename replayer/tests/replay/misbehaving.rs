@@ -14,7 +14,7 @@ use crate::engine::{Server, shape};
 use crate::recording::Recording;
 use crate::{PATIENCE, device, replay};
 
-/// Contexts cannot be made while the file `full` exists; `full.tried` shows that one was requested.
+/// Creating a context fails while the file `full` exists; `full.tried` shows that one was requested.
 const FULL: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -34,7 +34,7 @@ int cuDevicePrimaryCtxRetain(void **context, int device) {
 }
 "#;
 
-/// Device 1 has an older architecture; code is loaded only after that is known.
+/// Device 1 has an older architecture, and code is loaded only after that is known.
 const TWO_ARCHITECTURES: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -77,11 +77,11 @@ fn a_standby_that_cannot_be_changes_nothing() {
     let (full, tried) = (folder.path().join("full"), folder.path().join("full.tried"));
     let environment = [("MNEME_HOME", folder.path().to_str().unwrap()), ("MNEME_TEST_FULL", full.to_str().unwrap())];
     let mut server = Server::start_with(&Recording::make(), &["--device", "cpu"], &environment);
-    // It has greeted, so its first context exists.
+    // The server has greeted, so its first context exists.
     std::fs::write(&full, "").unwrap();
     server.say(&json!({"type": "submit", "id": 1}));
     assert!(server.result(1).verified);
-    // One stands by after some work.
+    // After some work, a standby executor exists.
     let start = Instant::now();
     while !tried.exists() {
         assert!(start.elapsed() < PATIENCE, "nobody stands by");
@@ -97,7 +97,7 @@ fn a_standby_that_cannot_be_changes_nothing() {
         assert!(server.result(id).verified);
     }
     assert!(!tried.exists(), "it is not tried again and again");
-    // An executor that a kernel ends is replaced in spite of that.
+    // An executor that a kernel ends is still replaced.
     std::fs::remove_file(&full).unwrap();
     server.say(&json!({"type": "submit", "id": 8, "config": shape(33)}));
     assert_eq!(server.result(8).status.name(), "runtime_error");

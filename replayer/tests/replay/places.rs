@@ -1,4 +1,4 @@
-//! Tests of recorded addresses that are taken in the process that needs them.
+//! Tests of recorded addresses that are occupied in the replaying process.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use mneme_system::exit;
 use crate::recording::{DATA, Recording};
 use crate::{device, outcome, replay, serve_with, shaped};
 
-/// A library that takes the address of the recorded data in the first `MNEME_TEST_TAKEN` processes of a replay.
+/// A library that occupies the address of the recorded data in the first `MNEME_TEST_TAKEN` processes of a replay.
 const SQUATTER: &str = r#"
 #define _GNU_SOURCE
 #include <stdlib.h>

@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// Calls of a thread that is cancelled before them, and ends at the first cancellation point of its own after them; or
-// that just ends.
+// Calls of a thread that is cancelled before them and ends at its first cancellation point after them, or that just
+// ends.
 inline void cancel(World &world, Random &random) {
     settle(world);
     bool cancels = random.chance(80);
@@ -27,7 +27,7 @@ inline void cancel(World &world, Random &random) {
             default: launch_on(world, random, some_code(world, random), world.some_stream(random), false);
             }
         }
-        // It has a stream of its own of that name.
+        // It has its own stream of that name.
         settle(world);
         world.say("\n    (at its end)");
         pthread_testcancel();
@@ -56,10 +56,10 @@ constexpr size_t HOLE_BYTES = 4096;
 
 inline void allow(int) { mprotect(hole, HOLE_BYTES, PROT_READ | PROT_WRITE); }
 
-// Hands memory to a call that nobody may touch. The program's handler jumps out of the call, or makes the memory
-// accessible if the call may be at work by then.
+// Passes inaccessible memory to a call. The program's handler jumps out of the call, or makes the memory accessible if
+// the call may already have started its work.
 inline void jump_out(World &world, Random &random) {
-    // All threads of a process have one handler.
+    // All threads of a process share a handler.
     if (world.shares_process)
         return;
     Target target;
@@ -90,7 +90,7 @@ inline void jump_out(World &world, Random &random) {
     settle(world);
 }
 
-// A child that ends at once, or becomes another program, while work is under way.
+// A child that ends at once, or calls exec, while work is in progress.
 inline void have_child(World &world, Random &random) {
     if (random.chance(50))
         launch_on(world, random, some_code(world, random), world.some_stream(random), false);
@@ -124,9 +124,9 @@ inline void have_child(World &world, Random &random) {
 
 constexpr char CONTENTS[] = "the program's own";
 
-// Closes all descriptors but the standard ones, and has files of its own in their place.
+// Closes all descriptors but the standard ones, and opens its own files in their place.
 inline void close_descriptors(World &world, Random &random) {
-    // Memory that may be mapped once more is a descriptor.
+    // Memory that may be mapped again is a descriptor.
     if (world.shares_process || !world.descriptors.empty() || !world.reservations.empty())
         return;
     if (random.chance(50))
@@ -141,7 +141,7 @@ inline void close_descriptors(World &world, Random &random) {
     world.say("\n    (closed)");
 }
 
-// Says whether they are as they were.
+// Reports whether they are unchanged.
 inline void check_descriptors(World &world) {
     for (int descriptor : world.descriptors) {
         char found[64];

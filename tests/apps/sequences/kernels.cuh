@@ -1,5 +1,5 @@
-// The kernels of the sequences, and launching them. Each has the launch's number as its first argument, by which every
-// launch is an instance of its own; each reaches memory in another way.
+// The kernels of the sequences, and their launches. Each kernel's first argument is the launch's number, so every
+// launch is a separate instance. Each kernel reaches memory in a different way.
 #pragma once
 
 #include "world.cuh"
@@ -85,7 +85,7 @@ __global__ void tally(uint64_t number, Word *bins, const Word *in, unsigned n) {
         atomicAdd(&bins[in[i] % CELLS], 1 + static_cast<Word>(number % 7));
 }
 
-// Reverses each group of as many words as a block has threads.
+// Reverses each group of words; a group has as many words as a block has threads.
 __global__ void reverse(uint64_t number, Word *data, unsigned groups) {
     extern __shared__ Word scratch[];
     for (unsigned group = blockIdx.x; group < groups; group += gridDim.x) {
@@ -97,7 +97,7 @@ __global__ void reverse(uint64_t number, Word *data, unsigned groups) {
     }
 }
 
-// Takes a while, alone.
+// Takes a while in a single thread.
 __global__ void ponder(uint64_t number, Word *out, unsigned rounds) {
     if (blockIdx.x || threadIdx.x)
         return;
@@ -107,7 +107,7 @@ __global__ void ponder(uint64_t number, Word *out, unsigned rounds) {
     *out += static_cast<Word>(state >> 32);
 }
 
-// Waits until somebody sets the flag.
+// Waits for the flag.
 __global__ void await(uint64_t number, const volatile Word *flag, Word *out, unsigned n) {
     while (!*flag) {
     }
@@ -121,7 +121,7 @@ __global__ void announce(uint64_t number, volatile Word *flag) {
     *flag = static_cast<Word>(number) | 1;
 }
 
-// Answers a number of questions of the host; the work of one block.
+// Answers a number of the host's questions. Runs as one block.
 __global__ void converse(uint64_t number, volatile Word *words, Word *out, unsigned rounds, unsigned n) {
     if (blockIdx.x)
         return;
@@ -140,7 +140,7 @@ __global__ void converse(uint64_t number, volatile Word *words, Word *out, unsig
 }
 }
 
-// The first ones end by themselves at once.
+// The first ones finish at once.
 enum Kernel { BUMP, THROUGH, GATHER, FOLLOW, SCALE, ANCHORED, PACKED, TALLY, REVERSE, KERNELS, PONDER = KERNELS, AWAIT, ANNOUNCE, CONVERSE };
 inline const char *const KERNEL_NAMES[] = {"bump", "through", "gather", "follow", "scale", "anchored", "packed", "tally", "reverse", "ponder", "await", "announce", "converse"};
 inline const void *const KERNEL_SYMBOLS[] = {
@@ -150,7 +150,7 @@ inline const void *const KERNEL_SYMBOLS[] = {
     reinterpret_cast<const void *>(ponder), reinterpret_cast<const void *>(await),    reinterpret_cast<const void *>(announce),
     reinterpret_cast<const void *>(converse)};
 
-// The function of a kernel in a loaded form of the code, null where the driver gives none.
+// A kernel's function in a loaded form of the code, or null if the driver has none.
 inline CUfunction function_of(World &world, const Code &code, Kernel kernel) {
     if (code.form == Code::RUNTIME) {
         cudaFunction_t function = nullptr;
@@ -167,7 +167,7 @@ inline CUfunction function_of(World &world, const Code &code, Kernel kernel) {
     return reinterpret_cast<CUfunction>(found);
 }
 
-// Where a variable of a loaded form of the code is.
+// The address of a variable in a loaded form of the code.
 inline CUdeviceptr variable_of(World &world, const Code &code, const char *name, const void *symbol) {
     CUdeviceptr address = 0;
     size_t bytes = 0;
@@ -184,7 +184,7 @@ inline CUdeviceptr variable_of(World &world, const Code &code, const char *name,
     return address;
 }
 
-// A form of the code that can be used in the current context.
+// A form of the code that the current context can use.
 inline int some_code(World &world, Random &random) {
     std::vector<int> all;
     for (size_t index = 0; index < world.codes.size(); ++index)
@@ -193,7 +193,7 @@ inline int some_code(World &world, Random &random) {
     return random.among(all);
 }
 
-// Arguments of a launch, as pointers to values and as the buffer that they make up.
+// Arguments of a launch, as pointers to values and as the buffer with all of them.
 class Arguments {
   public:
     template <typename T> Arguments &add(const T &value) {
@@ -214,7 +214,7 @@ class Arguments {
     unsigned count_ = 0;
 };
 
-// Launches in one of the forms that the driver has.
+// Launches in one of the driver's ways.
 inline void launch(World &world, Random &random, CUfunction function, Arguments &arguments, unsigned block, unsigned shared, CUstream stream,
                    bool captured) {
     unsigned grid = static_cast<unsigned>(1 + random.below(3));

@@ -1,10 +1,10 @@
-// Steps that make and end streams, contexts, code and graphs, and those that launch.
+// Steps that create and destroy streams, contexts, code and graphs, and steps that launch.
 #pragma once
 
 #include "kernels.cuh"
 #include "mappings.cuh"
 
-// The image of this program's device code, as the compiler has placed it in the executable.
+// This program's device code image, where the compiler placed it in the executable.
 const void *code_image();
 
 inline void make_stream(World &world, Random &random) {
@@ -47,27 +47,27 @@ inline void synchronise(World &world, Random &random) {
     if (random.chance(50))
         return settle(world);
     CALL(cuStreamSynchronize, world.streams[stream].handle);
-    // Other threads may use the driver's own streams.
+    // Other threads may use the driver's streams.
     if (!world.shares_process || world.streams[stream].own)
         CALL(cuStreamQuery, world.streams[stream].handle);
 }
 
-// Some words of a region, of which there are at least as many.
+// Some words of a region that is large enough.
 inline CUdeviceptr part(Random &random, const Region &region, size_t words) {
     return region.address + random.below(region.words - words + 1) * sizeof(Word);
 }
 
-// Kernels that need nothing but their arguments.
+// Kernels that use only their arguments.
 constexpr Kernel CAPTURED[] = {BUMP, TALLY, REVERSE, PACKED};
 // Kernels that follow pointers in memory.
 constexpr Kernel INDIRECT[] = {THROUGH, GATHER, FOLLOW, ANCHORED};
 
-// Launches a kernel on regions of all kinds; on a stream that is being captured, only where all are settled.
+// Launches a kernel on regions of all kinds. On a stream in a capture, only if all regions are settled.
 inline void launch_on(World &world, Random &random, int code_index, int stream, bool captured) {
     const Code &code = world.codes[code_index];
-    // The variables of the code that threads share are shared too.
+    // If threads share code, they share its variables too.
     bool shared_variables = world.shares_process && code.form != Code::MODULE;
-    // Those that follow pointers in memory are what a recorder can get wrong most easily.
+    // Recorders most easily get kernels wrong that follow pointers in memory.
     Kernel kernel = random.chance(35) ? INDIRECT[random.below(std::size(INDIRECT))] : static_cast<Kernel>(random.below(KERNELS));
     if (captured || shared_variables)
         kernel = CAPTURED[random.below(std::size(CAPTURED))];
@@ -93,7 +93,7 @@ inline void launch_on(World &world, Random &random, int code_index, int stream, 
     case THROUGH:
     case GATHER:
     case FOLLOW: {
-        // A table, or a list, in memory of any kind. What it held before is lost.
+        // A table or a list in memory of any kind. It overwrites the old contents.
         unsigned count = static_cast<unsigned>(std::min<size_t>(used.size() - (kernel != THROUGH), ENTRIES));
         size_t words = kernel == FOLLOW ? count * sizeof(Node) / sizeof(Word) : count * sizeof(CUdeviceptr) / sizeof(Word);
         std::vector<int> tables = world.numbers([&](const Region &region) {
@@ -119,7 +119,7 @@ inline void launch_on(World &world, Random &random, int code_index, int stream, 
         put(world, random, table, at, reinterpret_cast<const Word *>(entries.data()), words);
         table.holds_addresses = true;
         use_on(world, random, table, stream);
-        // What filled the table may have had everything settled.
+        // The calls that filled the table may have settled everything.
         for (int number : used)
             use_on(world, random, world.region(number), stream);
         arguments.add(address);
@@ -196,7 +196,7 @@ inline void launch_some(World &world, Random &random) {
     launch_on(world, random, some_code(world, random), world.some_stream(random), false);
 }
 
-// Launches that the driver refuses, or that do nothing.
+// Launches that the driver refuses, or launches without effect.
 inline void launch_wrongly(World &world, Random &random) {
     std::vector<int> used = world.data(random, 1);
     if (used.empty())
@@ -245,7 +245,7 @@ inline void use_events(World &world, Random &random) {
     CALL(cuEventDestroy, second);
 }
 
-// Work of a stream of its own, captured and launched as a graph.
+// Work in a new stream, captured and launched as a graph.
 inline void capture(World &world, Random &random) {
     if (!world.context().primary)
         return;
@@ -257,7 +257,7 @@ inline void capture(World &world, Random &random) {
     int stream = static_cast<int>(world.streams.size()) - 1;
     std::vector<int> used = world.data(random, 2);
     int code = some_code(world, random);
-    // Code that is loaded on demand would be loaded inside the capture.
+    // Lazily loaded code would be loaded inside the capture.
     for (Kernel kernel : CAPTURED)
         function_of(world, world.codes[code], kernel);
     CUstreamCaptureMode mode = world.shares_process ? CU_STREAM_CAPTURE_MODE_RELAXED : static_cast<CUstreamCaptureMode>(random.below(3));
@@ -326,7 +326,7 @@ inline void make_context(World &world, Random &random) {
     world.contexts.push_back({handle, device, false, true});
     world.say(" c%zu d%d", world.contexts.size() - 1, device);
     world.current = static_cast<int>(world.contexts.size()) - 1;
-    // It was pushed, and takes the place of the one before from here on.
+    // It was pushed, and from here on it replaces the previous one.
     CUcontext top = nullptr;
     CALL(cuCtxPopCurrent, &top);
     CALL(cuCtxPopCurrent, &top);
@@ -343,7 +343,7 @@ inline void change_context(World &world, Random &random) {
         enter(world, random, random.among(others));
 }
 
-// With all that it has.
+// With everything in it.
 inline void destroy_context(World &world, Random &random) {
     for (size_t index = 0; index < world.contexts.size(); ++index) {
         int own = static_cast<int>(index);
@@ -393,7 +393,7 @@ inline void change_peers(World &world, Random &random) {
     world.say(" c%d c%d", world.current, other);
 }
 
-// Between the devices, which needs no access of kernels.
+// Between the devices. It needs no access by kernels.
 inline void copy_between(World &world, Random &random) {
     std::vector<int> all = world.numbers([&](const Region &region) {
         return (region.kind == Kind::Plain || region.kind == Kind::Pitched) && !region.holds_addresses;
@@ -403,7 +403,7 @@ inline void copy_between(World &world, Random &random) {
     Region &to = world.region(random.among(all)), &from = world.region(random.among(all));
     if (to.number == from.number)
         return;
-    // All that is under way is in the current context, or was waited for when that was left.
+    // All work in progress belongs to the current context. Other work was waited for on leaving its context.
     settle(world);
     size_t bytes = (1 + random.below(std::min(to.words, from.words))) * sizeof(Word);
     CALL(cuMemcpyPeer, to.address, world.contexts[to.context].handle, from.address, world.contexts[from.context].handle, bytes);

@@ -1,9 +1,9 @@
-// Random sequences of driver calls, for comparing a recorded run with a plain one: `sequences --seed A --count N` runs
-// those of seeds A to A + N - 1 and prints what each called and what came of it, with nothing in it that differs from
-// run to run. Some run in several threads. `--skip 3,1005` leaves out steps (those of the second thread count from
-// 1000), which keeps all others legal. `--destroy-pools-in-use 0` destroys pools only when no memory of them is in use.
-// `--without 'jump out,cancel'` leaves out steps of these names, `--without exec` the programs that become others.
-// `--processes same-ids` or `users` runs the sequences in parts, each in a process.
+// Random sequences of driver calls, to compare a recorded run with a plain one: `sequences --seed A --count N` runs the
+// sequences with seeds A to A + N - 1 and prints each call and its result, without anything that varies between runs.
+// Some sequences use several threads. `--skip 3,1005` omits steps (the second thread's numbers start from 1000) and
+// keeps all others legal. `--destroy-pools-in-use 0` destroys pools only if none of their memory is in use. `--without
+// 'jump out,cancel'` omits steps by name; `--without exec` omits programs that call exec. `--processes same-ids` or
+// `users` runs the sequences in parts, each in a separate process.
 #include "interruptions.cuh"
 #include "processes.cuh"
 
@@ -56,7 +56,7 @@ const void *code_image() {
     return image;
 }
 
-// What all sequences of the process start from.
+// The initial state of all sequences of the process.
 struct Process {
     std::vector<CUcontext> primary;
     CUlibrary library = nullptr;
@@ -137,7 +137,7 @@ static const Step &some_step(Random &random) {
     return STEPS[0];
 }
 
-// Gives everything back that is left, in some order, so that the next sequence starts from nothing.
+// Releases all remaining objects in some order, so the next sequence starts empty.
 static void finish(World &world, Random &random) {
     world.say("\n  end");
     for (const Region &region : std::vector<Region>(world.regions))
@@ -187,12 +187,12 @@ static void finish(World &world, Random &random) {
     settle(world);
 }
 
-// What each thread is at, for a sequence that does not end.
+// Each thread's current step, for sequences that hang.
 static std::atomic<const char *> doing[3];
 static std::atomic<uint64_t> doing_seed;
 constexpr unsigned SECONDS_FOR_A_SEQUENCE = 60;
 
-// Says where the sequence stands and ends the program; a signal handler.
+// Prints the sequence's position and ends the program. A signal handler.
 static void give_up(int) {
     char text[256];
     const char *names[3];
@@ -229,7 +229,7 @@ static void run(const Process &process, World &world, const LeftOut &left_out) {
             continue;
         world.say("\n  %llu %s", static_cast<unsigned long long>(number), step.name);
         doing[world.thread] = step.name;
-        // Nobody else may wait for the context while a stream of it is captured.
+        // No thread may wait for a context while one of its streams is captured.
         if (step.run == capture || step.run == wait_in_graph) {
             std::unique_lock<std::shared_mutex> alone(process.capturing);
             step.run(world, random);
@@ -245,7 +245,7 @@ static void run(const Process &process, World &world, const LeftOut &left_out) {
     doing[world.thread] = nullptr;
 }
 
-// Ends the first device's primary context with some memory still allocated in it; the next sequence has a new one.
+// Destroys the first device's primary context with memory still allocated in it. The next sequence gets a new one.
 static void reset(Process &process, World &world, Random &random) {
     world.say("\n  reset");
     for (size_t count = random.below(3); count > 0; --count)
@@ -264,7 +264,7 @@ static void reset(Process &process, World &world, Random &random) {
     settle(world);
 }
 
-// Leaves memory and work behind that nobody has waited for.
+// Leaves memory and unfinished work behind.
 static void leave_behind(World &world, Random &random) {
     world.say("\n  left behind");
     for (size_t count = 1 + random.below(2); count > 0; --count)
@@ -274,7 +274,7 @@ static void leave_behind(World &world, Random &random) {
 
 static bool is_followed_by_exec(uint64_t seed) { return Random{mixed(seed ^ 0xe8ec)}.chance(4); }
 
-// Runs a sequence; whether the rest is for a process that starts anew.
+// Runs a sequence. Returns whether a new process has to run the rest.
 static bool run_sequence(Process &process, const Settings &settings, uint64_t seed, bool is_last, const LeftOut &left_out) {
     doing_seed = seed;
     alarm(SECONDS_FOR_A_SEQUENCE);

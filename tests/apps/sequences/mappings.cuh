@@ -1,4 +1,4 @@
-// Steps of virtual memory management: reservations, memory mapped into them, and who may access it.
+// Steps of virtual memory management: reservations, memory mapped into them, and access rights.
 #pragma once
 
 #include "memory.cuh"
@@ -90,7 +90,7 @@ inline void unmap_some(World &world, Random &random) {
     }
 }
 
-// Takes the access to a mapping away, or gives it (back).
+// Removes the access to a mapping, or restores it.
 inline void change_access(World &world, Random &random) {
     std::vector<int> all = world.numbers([&](const Region &region) { return region.kind == Kind::Mapped; });
     if (all.empty())
@@ -111,7 +111,7 @@ inline void change_access(World &world, Random &random) {
         world.say(" %llu", flags);
 }
 
-// Access to all of a reservation at once, whatever device has what of it.
+// Access to a whole reservation at once, whichever devices its parts belong to.
 inline void grant_all(World &world, Random &random) {
     if (world.reservations.empty())
         return;

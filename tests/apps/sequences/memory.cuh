@@ -1,4 +1,4 @@
-// Steps that allocate, fill, copy, ask about, read back and free memory.
+// Steps that allocate, fill, copy, query, read back and free memory.
 #pragma once
 
 #include "world.cuh"
@@ -18,14 +18,14 @@ inline size_t some_words(Random &random) {
 // Whole pages.
 inline size_t registered_bytes(size_t words) { return (words * sizeof(Word) + 4095) / 4096 * 4096; }
 
-// Writes words into a region, in one of the ways there are.
+// Writes words into a region in one of several ways.
 inline void put(World &world, Random &random, Region &region, size_t at, const Word *words, size_t count) {
     size_t bytes = count * sizeof(Word);
     CUdeviceptr to = region.address + at * sizeof(Word);
     std::vector<Word> &source = world.buffer(count);
     std::memcpy(source.data(), words, bytes);
     if (world.is_hosts(region) && !world.shares_process && random.chance(40)) {
-        // Whole devices may not touch managed memory while the host does.
+        // A device may not access managed memory while the host does.
         settle(world);
         wait_for(world, region);
         std::memcpy(reinterpret_cast<void *>(to), words, bytes);
@@ -38,7 +38,7 @@ inline void put(World &world, Random &random, Region &region, size_t at, const W
         return;
     }
     int stream = world.some_stream(random);
-    // A copy of pageable memory that waits returns when that is read; streams of their own do not wait for its end.
+    // A waiting copy of pageable memory returns after reading it. Non-blocking streams do not wait for its end.
     switch (random.below(5)) {
     case 0:
         wait_for(world, region);
@@ -75,7 +75,7 @@ inline void put(World &world, Random &random, Region &region, size_t at, const W
     }
 }
 
-// Gives a region contents that no other has.
+// Gives a region unique contents.
 inline void fill(World &world, Random &random, Region &region) {
     std::vector<Word> words(region.words);
     for (size_t index = 0; index < words.size(); ++index)
@@ -99,7 +99,7 @@ inline Region &add_region(World &world, Kind kind, CUdeviceptr address, size_t w
 inline void allocate(World &world, Random &random) {
     size_t words = some_words(random), bytes = words * sizeof(Word) + random.below(4);
     CUdeviceptr address = 0;
-    // Pools and what is released late belong to primary contexts, which no sequence destroys.
+    // Pools and memory with delayed release belong to primary contexts, which no sequence destroys.
     Kind kind = static_cast<Kind>(random.below(world.context().primary ? 7 : 2));
     switch (kind) {
     case Kind::Plain:
@@ -160,12 +160,12 @@ inline void allocate(World &world, Random &random) {
         void *host = mmap(nullptr, pages, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (host == MAP_FAILED)
             std::exit(2);
-        // For all contexts, of which the sequence may have several.
+        // For all contexts, because the sequence may have several.
         unsigned flags = CU_MEMHOSTREGISTER_PORTABLE | (random.chance(50) ? CU_MEMHOSTREGISTER_DEVICEMAP : 0);
         CUresult status = CALL(cuMemHostRegister, host, pages, flags);
         if (status != CUDA_SUCCESS || CALL(cuMemHostGetDevicePointer, &address, host, 0) != CUDA_SUCCESS)
             return;
-        // Where the device has another address for it, the host's is not the region's.
+        // If the device has a different address for it, the host's address does not belong to the region.
         world.say(" %s", address == reinterpret_cast<CUdeviceptr>(host) ? "same" : "another");
         Region &region = add_region(world, kind, reinterpret_cast<CUdeviceptr>(host), words);
         region.host = host;
@@ -182,7 +182,7 @@ inline void refill(World &world, Random &random) {
         fill(world, random, world.region(random.among(all)));
 }
 
-// A hash of a region's contents, read back in one of the ways there are.
+// A hash of a region's contents, read back in one of several ways.
 inline void read_back(World &world, Random &random, Region &region) {
     std::vector<Word> &words = world.buffer(region.words);
     size_t bytes = region.words * sizeof(Word);
@@ -262,12 +262,12 @@ inline void copy(World &world, Random &random) {
     case 7: CALL(cuMemsetD2D32Async, target, words * sizeof(Word), static_cast<Word>(random.next()), words, 1, handle); break;
     default: CALL(cuMemsetD32Async, target, static_cast<Word>(random.next()), words, handle);
     }
-    // What a synchronous call has begun on the driver's own stream ends before anything else begins.
+    // Work that a synchronous call started on the driver's stream ends before anything else starts.
     if (waits)
         settle(world);
 }
 
-// What the driver says of an address.
+// The driver's description of an address.
 inline void ask(World &world, Random &random) {
     if (world.regions.empty())
         return;
@@ -318,7 +318,7 @@ inline void ask(World &world, Random &random) {
     }
 }
 
-// Gives a region back. The caller has nothing under way on it but on its stream.
+// Frees a region. The caller has work on it in progress only on its own stream.
 inline void release(World &world, Random &random, Region region) {
     world.say("\n   - r%d", region.number);
     bool on_stream = region.kind == Kind::OnStream || region.kind == Kind::FromPool;
@@ -352,7 +352,7 @@ inline void free_some(World &world, Random &random) {
     if (all.empty())
         return;
     Region region = world.region(random.among(all));
-    // A thread has a stream of its own of that name.
+    // A thread has its own stream of that name.
     if (random.chance(80) || (region.stream >= 0 && world.streams[region.stream].handle == CU_STREAM_PER_THREAD))
         return release(world, random, region);
     on_another_thread(world, true, [&] {
@@ -362,7 +362,7 @@ inline void free_some(World &world, Random &random) {
     });
 }
 
-// Frees of what is not there to be freed, which the driver refuses. Nothing else may allocate meanwhile.
+// Invalid frees, which the driver refuses. No other thread may allocate meanwhile.
 inline void free_wrongly(World &world, Random &random) {
     if (world.regions.empty() || world.shares_process)
         return;
@@ -395,7 +395,7 @@ inline void free_wrongly(World &world, Random &random) {
     }
 }
 
-// Requests that cannot be met.
+// Requests that cannot succeed.
 inline void allocate_wrongly(World &world, Random &random) {
     CUdeviceptr address = 0;
     size_t pitch = 0;
@@ -433,7 +433,7 @@ inline void make_pool(World &world, Random &random) {
     world.pools.push_back(pool);
 }
 
-// With or without allocations from it that live on.
+// With or without allocations that outlive it.
 inline void destroy_pool(World &world, Random &random) {
     for (Pool &pool : world.pools) {
         auto is_from_it = [&](const Region &region) { return region.pool == pool.number; };

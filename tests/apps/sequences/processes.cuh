@@ -1,5 +1,5 @@
-// Sequences in processes of their own, which have the same ids or are of different users, and the ways in which a
-// process ends or becomes another.
+// Sequences in separate processes that have the same ids or different users, and several ways to end a process or to
+// call exec.
 #pragma once
 
 #include <cerrno>
@@ -18,20 +18,20 @@
 #include <unistd.h>
 #include <vector>
 
-// What the program was asked for.
+// The program's arguments.
 struct Settings {
     uint64_t seed = 0, count = 10, devices = 2, destroys_pools_in_use = 1;
     std::string skipped, without, processes = "one";
 };
 
-// The status if this machine or user cannot have such processes.
+// The status if this machine or user cannot create such processes.
 constexpr int NOT_POSSIBLE = 77;
-// Seeds of processes that are killed, whose sequences nobody compares.
+// Seeds of processes that are killed. Their sequences are not compared.
 constexpr uint64_t VICTIMS = uint64_t{1} << 40;
 constexpr uint64_t PART = 8;
 constexpr uid_t OTHER_USER = 65534;
 
-// Becomes this program anew, with some of its sequences.
+// Executes this program again with some of its sequences.
 [[noreturn]] inline void become(const Settings &settings, uint64_t seed, uint64_t count) {
     std::vector<std::string> words = {"sequences",
                                       "--seed",
@@ -54,7 +54,7 @@ constexpr uid_t OTHER_USER = 65534;
     _exit(2);
 }
 
-// The exit status of a child, as a shell has it.
+// The exit status of a child, as in a shell.
 inline int wait_for_child(pid_t child) {
     int status = 0;
     while (waitpid(child, &status, 0) < 0)
@@ -74,7 +74,7 @@ inline pid_t start_part(const Settings &settings, uint64_t seed, uint64_t count,
     become(settings, seed, count);
 }
 
-// The next child of this process has the id 2, if nothing else has.
+// The next child of this process has the id 2, unless another process has taken it.
 inline bool rewind_ids() {
     int file = open("/proc/sys/kernel/ns_last_pid", O_WRONLY | O_CLOEXEC);
     bool done = file >= 0 && write(file, "1", 1) == 1;
@@ -83,12 +83,12 @@ inline bool rewind_ids() {
     return done;
 }
 
-// Runs every other part, one after another; a status.
+// Runs every second part, one after another, and returns a status.
 inline int run_lane(const Settings &settings, int lane, const std::vector<int> &outputs) {
     bool same_ids = settings.processes == "same-ids";
     for (size_t part = lane; part < outputs.size(); part += 2) {
         uint64_t seed = settings.seed + part * PART, count = std::min(PART, settings.seed + settings.count - seed);
-        // One that is killed amid its work leaves behind whatever it had begun.
+        // A process that is killed during its work leaves unfinished objects behind.
         if (same_ids && part % 3 == 0) {
             int nowhere = open("/dev/null", O_WRONLY | O_CLOEXEC);
             if (nowhere < 0 || !rewind_ids())
@@ -108,7 +108,7 @@ inline int run_lane(const Settings &settings, int lane, const std::vector<int> &
     return 0;
 }
 
-// The same as the first process of a name space of its own, in which ids are given anew.
+// The same as the first process of a new namespace, with new ids.
 inline int run_lane_in_namespace(const Settings &settings, int lane, const std::vector<int> &outputs) {
     if (unshare(CLONE_NEWPID | CLONE_NEWNS) != 0)
         return NOT_POSSIBLE;
@@ -120,7 +120,7 @@ inline int run_lane_in_namespace(const Settings &settings, int lane, const std::
     _exit(run_lane(settings, lane, outputs));
 }
 
-// Whether this process may read what is loaded before its program.
+// Whether this process may read the objects loaded before its program.
 inline bool has_preloaded() {
     const char *names = std::getenv("LD_PRELOAD");
     std::string all = names ? names : "";
@@ -140,7 +140,7 @@ inline int run_lane_as_user(const Settings &settings, int lane, const std::vecto
     return run_lane(settings, lane, outputs);
 }
 
-// Runs the sequences in two lanes of processes at a time, and prints what they print in order.
+// Runs the sequences in two lanes of processes, and prints their output in order.
 inline int run_parts(const Settings &settings) {
     std::vector<int> outputs;
     for (uint64_t at = 0; at < settings.count; at += PART)
@@ -163,7 +163,7 @@ inline int run_parts(const Settings &settings) {
     return first != 0 ? first : second;
 }
 
-// Ends the process in one of the ways there are, all with status 0.
+// Ends the process in one of several ways, all with status 0.
 inline int end_process(size_t way) {
     char name[] = "true";
     char *arguments[] = {name, nullptr};
@@ -174,7 +174,7 @@ inline int end_process(size_t way) {
     case 2: std::exit(0);
     case 3: execvp(name, arguments); _exit(2);
     case 4:
-        // The process that goes on is the child.
+        // The child continues.
         if (daemon(1, 1) != 0)
             _exit(2);
         _exit(0);

@@ -1,11 +1,11 @@
-// Steps with kernels that take their time, or that wait: for the host, or for work on another stream.
+// Steps with kernels that run for long or wait for the host, or for work on another stream.
 #pragma once
 
 #include "lifetimes.cuh"
 
 #include <chrono>
 
-// A few words that kernels and the host both reach at any time.
+// A few words that kernels and the host can access at any time.
 struct SharedWords {
     enum { ALLOCATED, MANAGED, REGISTERED } kind;
     void *host = nullptr;
@@ -53,7 +53,7 @@ inline void free_shared(World &world, const SharedWords &shared) {
     }
 }
 
-// Some words that a kernel writes, and the kernel's function; false where there is no such memory here.
+// Some words that a kernel writes, and the kernel's function. False without such memory here.
 struct Target {
     Region *region = nullptr;
     CUdeviceptr address = 0;
@@ -70,7 +70,7 @@ struct Target {
     }
 };
 
-// Longer than a call may take, and shorter than anybody's patience.
+// Longer than a call may take, but shorter than any time limit.
 inline void take_a_while(World &world, Random &random) {
     Target target;
     if (!target.choose(world, random))
@@ -84,7 +84,7 @@ inline void take_a_while(World &world, Random &random) {
     launch(world, random, function, arguments, 32, 0, world.streams[stream].handle, false);
 }
 
-// Calls that are answered while a kernel on the stream waits.
+// Calls that return while a kernel on the stream waits.
 inline void look_on(World &world, Random &random, CUstream stream) {
     for (size_t count = random.below(3); count > 0; --count) {
         if (random.chance(50)) {
@@ -99,7 +99,7 @@ inline void look_on(World &world, Random &random, CUstream stream) {
     }
 }
 
-// A kernel that waits for the host: for this thread, which goes on after the launch, or for another one.
+// A kernel that waits for the host: for this thread, which continues after the launch, or for another one.
 inline void wait_for_host(World &world, Random &random) {
     Target target;
     SharedWords shared;
@@ -167,7 +167,7 @@ inline void wait_in_graph(World &world, Random &random) {
     free_shared(world, shared);
 }
 
-// A kernel that answers whenever the host asks.
+// A kernel that answers each of the host's questions.
 inline void talk(World &world, Random &random) {
     Target target;
     SharedWords shared;
@@ -195,7 +195,7 @@ inline void talk(World &world, Random &random) {
     free_shared(world, shared);
 }
 
-// A kernel that waits for a kernel or a copy on another stream, which is launched after it.
+// A kernel that waits for a kernel or a copy on another stream that is launched later.
 inline void wait_for_stream(World &world, Random &random) {
     Target target;
     int code = some_code(world, random);
@@ -203,7 +203,7 @@ inline void wait_for_stream(World &world, Random &random) {
     if (!target.choose(world, random))
         return;
     settle(world);
-    // The flag, and a word that it may be set from.
+    // The flag, and a word to set it from.
     CUdeviceptr flag = 0, source = 0;
     CUstream first = nullptr, second = nullptr;
     if (CALL(cuMemAlloc, &flag, sizeof(Word)) != CUDA_SUCCESS || CALL(cuMemAlloc, &source, sizeof(Word)) != CUDA_SUCCESS)

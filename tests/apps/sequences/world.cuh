@@ -1,6 +1,6 @@
-// What a sequence of driver calls works on: its objects, the random choices among them, and the transcript of what was
-// called and what came of it. Addresses appear in the transcript as the number of a region and an offset, so that two
-// runs can be compared.
+// The state of a sequence of driver calls: its objects, random choices among them, and the transcript of calls
+// and results. The transcript shows an address as the number of a region and an offset, so two runs can be
+// compared.
 #pragma once
 
 #include "../driver.cuh"
@@ -32,25 +32,25 @@ struct Random {
 enum class Kind { Plain, Pitched, OnStream, FromPool, Managed, Host, Registered, Mapped };
 inline const char *const KIND_NAMES[] = {"plain", "pitched", "stream", "pool", "managed", "host", "registered", "mapped"};
 
-// Memory with contents of its own.
+// Memory with unique contents.
 struct Region {
     int number;
     Kind kind;
     CUdeviceptr address;
     size_t words;
-    // Index of the context that it was allocated in.
+    // Index of the context of its allocation.
     int context;
-    // Devices that may access it where access is granted by device.
+    // Devices that may access it, if access is granted by device.
     unsigned granted = 0;
-    // Number of the pool that it is from, -1 where none.
+    // Number of its pool, or -1.
     int pool = -1;
-    // Index of the stream that used it last, -1 where nothing can be under way.
+    // Index of the stream that used it last, or -1 if no work can be in progress.
     int stream = -1;
-    // Holds addresses, which differ from run to run: not to be computed with nor read back.
+    // Contains addresses, which vary between runs: do not compute with it or read it back.
     bool holds_addresses = false;
-    // Of the system, where the application provides it.
+    // System memory, provided by the application.
     void *host = nullptr;
-    // Reservation that it is mapped in.
+    // The reservation that it is mapped into.
     int reservation = -1;
 };
 
@@ -58,7 +58,7 @@ struct Stream {
     CUstream handle;
     int context;
     bool alive;
-    // Created here, not one of the driver's own.
+    // Created here, not by the driver.
     bool own;
 };
 
@@ -74,7 +74,7 @@ struct Context {
 struct Reservation {
     CUdeviceptr base;
     size_t pages;
-    // Number of the region that each page is mapped to, -1 where none.
+    // Number of the region mapped to each page, or -1.
     std::vector<int> mapped;
 };
 
@@ -89,7 +89,7 @@ struct Pool {
 // A loaded form of the kernels' code.
 struct Code {
     enum { RUNTIME, LIBRARY, MODULE } form;
-    // Index of the only context in which it can be used, -1 where there is no only one.
+    // Index of the only context that can use it, or -1 if there are several.
     int context;
     CUmodule module = nullptr;
     CUlibrary library = nullptr;
@@ -103,7 +103,7 @@ class World {
 
     const uint64_t seed;
     const int thread;
-    // Others run sequences in this process at the same time.
+    // Other threads run sequences in this process at the same time.
     const bool shares_process;
     const bool destroys_pools_in_use;
     uint64_t step = 0;
@@ -114,14 +114,14 @@ class World {
     std::vector<Reservation> reservations;
     std::vector<Pool> pools;
     std::vector<Code> codes;
-    // What asynchronous copies read from or write to.
+    // Memory that asynchronous copies read or write.
     std::vector<std::unique_ptr<std::vector<Word>>> buffers;
     int current = 0;
     int regions_made = 0;
     uint64_t launches_made = 0;
     // Launches that a recorder can record.
     uint64_t launches = 0;
-    // Opened in place of all those that were there before, and not the driver's or a recorder's.
+    // Opened in place of all earlier ones, and not the driver's or a recorder's.
     std::vector<int> descriptors;
 
     __attribute__((format(printf, 2, 3))) void say(const char *format, ...) {
@@ -141,7 +141,7 @@ class World {
     const Context &context() const { return contexts[current]; }
     int device() const { return context().device; }
 
-    // An address as the transcript has it.
+    // An address in the form of the transcript.
     std::string place(CUdeviceptr address) const {
         if (!address)
             return "null";
@@ -156,7 +156,7 @@ class World {
         return "elsewhere";
     }
 
-    // Whether kernels of the current context may read and write it.
+    // Whether kernels of the current context may access it.
     bool is_reachable(const Region &region) const {
         const Context &owner = contexts[region.context];
         switch (region.kind) {
@@ -188,7 +188,7 @@ class World {
         return found;
     }
 
-    // Up to `most` different regions that kernels of the current context may use, with no addresses in them.
+    // At most `most` different regions without addresses in them that kernels of the current context may use.
     std::vector<int> data(Random &random, size_t most, size_t words = 1) {
         std::vector<int> all = numbers([&](const Region &region) {
             return !region.holds_addresses && region.words >= words && is_reachable(region);
@@ -200,7 +200,7 @@ class World {
         return all;
     }
 
-    // A stream of the current context: its own ones and the driver's.
+    // A stream of the current context: the sequence's or the driver's.
     int some_stream(Random &random) {
         std::vector<int> all;
         for (size_t index = 0; index < streams.size(); ++index)
@@ -227,14 +227,14 @@ class World {
     }
 };
 
-// Calls a function of the driver and notes its status.
+// Calls a driver function and notes its status.
 #define CALL(name, ...)                                                                                                \
     world.called(#name, [&] {                                                                                          \
         static auto *const drivers_own = DRIVER(name);                                                                  \
         return drivers_own(__VA_ARGS__);                                                                               \
     }())
 
-// Calls from a thread of its own, which has a context or none, and waits for it.
+// Calls from a new thread, with or without a context, and waits for it.
 template <typename Calls> void on_another_thread(World &world, bool has_context, Calls calls) {
     world.say("\n    (%s)", has_context ? "another thread" : "another thread, without a context");
     std::thread([&] {
@@ -244,7 +244,7 @@ template <typename Calls> void on_another_thread(World &world, bool has_context,
     }).join();
 }
 
-// Waits for everything of the current context, on the host.
+// Makes the host wait for all work of the current context.
 inline void settle(World &world) {
     CALL(cuCtxSynchronize);
     for (Region &region : world.regions)
@@ -252,14 +252,14 @@ inline void settle(World &world) {
             region.stream = -1;
 }
 
-// Has the host wait for what uses the region.
+// Makes the host wait for work that uses the region.
 inline void wait_for(World &world, Region &region) {
     if (region.stream >= 0)
         CALL(cuStreamSynchronize, world.streams[region.stream].handle);
     region.stream = -1;
 }
 
-// Orders the use of a region on a stream behind what used it before.
+// Orders work on a stream after earlier uses of the region.
 inline void use_on(World &world, Random &random, Region &region, int stream) {
     if (region.stream >= 0 && region.stream != stream) {
         switch (random.below(4)) {
@@ -277,7 +277,7 @@ inline void use_on(World &world, Random &random, Region &region, int stream) {
     region.stream = stream;
 }
 
-// Makes another context current. Nothing is under way in the one that is left.
+// Makes another context current. The old one has no work in progress.
 inline void enter(World &world, Random &random, int context) {
     if (context == world.current)
         return;

@@ -162,7 +162,7 @@ fn a_command_that_cannot_be_taken_apart_runs_as_it_is() {
     };
     let outcome = compile(&["@options"]);
     assert!(outcome.stderr.contains("compile it with -c first") && !has_ir(), "{outcome}");
-    // Options whose value is a word of its own, and those that are for the link alone.
+    // Options with a separate value, and options only for the link.
     let outcome = compile(&[
         "-Werror",
         "-static-libgcc",
