@@ -22,11 +22,11 @@ pub mod structure;
 pub struct VendorFunction {
     /// Symbol name in the driver library, e.g. `cuMemAlloc_v2`.
     pub name: &'static str,
-    /// Version from which this variant is the one meant by its base name: as `cuGetProcAddress` counts for CUDA (12000
-    /// is 12.0), that of the symbol for HIP (402 is 4.2).
+    /// The first version in which the base name means this variant: for CUDA, as in `cuGetProcAddress` (12000 is 12.0),
+    /// for HIP, the symbol's version (402 is 4.2).
     pub since: i32,
     /// Name and type of each argument, as declared.
     pub arguments: &'static [(&'static str, &'static str)],
-    /// The type of what it returns: `Status` for most, `()` for nothing.
+    /// The return type: `Status` for most, `()` for none.
     pub returns: &'static str,
 }

@@ -1,14 +1,14 @@
-//! The CUDA driver functions that are called, hooked or served, each declared once.
+//! The CUDA driver functions that Mneme calls, hooks or implements, each declared once.
 //!
-//! An entry is `since name(arguments)`, and behind it version and name of the form for the per-thread default stream
-//! where there is one. `since` is the version of CUDA from which `cuGetProcAddress` means this variant by its base
-//! name, as it counts (12000 is 12.0). Names, types and versions are those of `cuda.h` and `cudaTypedefs.h`, which a
-//! test compares; statuses and enumerations are integers, because a newer driver's values must not become invalid
-//! enumerations, and option arrays that are only passed on are `c_void`.
+//! An entry is `since name(arguments)`, followed by version and name of the form for the per-thread default stream, if
+//! any. `since` is the CUDA version from which `cuGetProcAddress` returns this variant for its base name, in that
+//! function's numbering (12000 is 12.0). Names, types and versions match `cuda.h` and `cudaTypedefs.h`, as a test
+//! checks. Statuses and enumerations are integers, because a newer driver's values must not become invalid
+//! enumerations, and opaque option arrays are `c_void`.
 //!
-//! Each entry is made into a macro of the function's name at the top of this crate, which hands its declaration to a
-//! macro of the caller's: `mneme_abi::cuMemFree_v2! { callback { anything } }` is `callback! { { anything } 3020
-//! cuMemFree_v2(address: CUdeviceptr) }`. What it is made into is the caller's: an exported hook, a typed call, a field
+//! Each entry generates a macro with the function's name at the top of this crate, which passes the declaration to the
+//! caller's macro: `mneme_abi::cuMemFree_v2! { callback { anything } }` is `callback! { { anything } 3020
+//! cuMemFree_v2(address: CUdeviceptr) }`. The caller's macro turns it into an exported hook, a typed call, or a field
 //! of a table. The types are those of [`types`](crate::cuda::types).
 
 use super::types::*;

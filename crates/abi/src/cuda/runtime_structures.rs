@@ -1,6 +1,6 @@
-//! Structures of CUDA's runtime, as `driver_types.h` of CUDA 12 has them, which a test compares.
+//! Structures of CUDA's runtime, as in `driver_types.h` of CUDA 12; a test compares them.
 //!
-//! Enumerations are plain numbers. Handles and addresses that are only passed on are numbers too.
+//! Enumerations are plain numbers, and so are opaque handles and addresses.
 
 use super::types::*;
 use crate::structure::structures;
@@ -18,21 +18,21 @@ structures! {
         kind: u32,
     }
 
-    /// `cudaResourceDesc`, which has more room from CUDA 13 on.
+    /// `cudaResourceDesc`, which is larger from CUDA 13 on.
     RuntimeResource in "struct cudaResourceDesc" {
-        /// As the driver's.
+        /// The same as the driver's.
         kind: u32 = "resType",
-        /// An array; or an address, a [`ChannelFormat`] in 20 bytes, and in the word after them bytes, or width and
-        /// height in texels and the pitch in bytes.
+        /// An array; or an address, a [`ChannelFormat`] in 20 bytes, and in the next word bytes, or width and height in
+        /// texels and the pitch in bytes.
         words: [u64; 7] = "res",
     }
 
     /// `cudaTextureDesc`
     RuntimeTexture = "struct cudaTextureDesc" {
-        /// As the driver's.
+        /// The same as the driver's.
         address_modes: [u32; 3] = "addressMode",
         filter: u32 = "filterMode",
-        /// 0 as they are, 1 as floats up to 1.
+        /// 0 unchanged, 1 as floats up to 1.
         read_mode: u32 = "readMode",
         srgb: i32 = "sRGB",
         border: [f32; 4] = "borderColor",
@@ -53,7 +53,7 @@ structures! {
         /// Dynamic shared memory, bytes.
         shared: usize = "dynamicSmemBytes",
         stream: CUstream,
-        /// `cudaLaunchAttribute`, of the same layout as the driver's.
+        /// `cudaLaunchAttribute`, with the same layout as the driver's.
         attributes: *const c_void = "attrs",
         count: c_uint = "numAttrs",
     }
@@ -81,7 +81,7 @@ structures! {
         cache_mode: i32 = "cacheModeCA",
         max_dynamic_shared: i32 = "maxDynamicSharedSizeBytes",
         carveout: i32 = "preferredShmemCarveout",
-        /// Whether clusters are set, and what of them is set, allowed or required.
+        /// Whether clusters are set, and which cluster sizes are set, allowed or required.
         cluster: [i32; 6] = "clusterDimMustBeSet",
         reserved: [i32; 16],
     }
@@ -95,7 +95,7 @@ structures! {
         host_pointer: u64 = "hostPointer",
     }
 
-    /// `cudaDeviceProp`, which the one of HIP 6 begins with; sizes in bytes, clocks in kHz.
+    /// `cudaDeviceProp`; HIP 6's structure begins with it; sizes in bytes, clocks in kHz.
     DeviceProperties = "struct cudaDeviceProp" {
         name: [u8; 256],
         uuid: [u8; 16],

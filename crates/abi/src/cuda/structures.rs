@@ -1,8 +1,7 @@
-//! Structures of the driver as an application passes them.
+//! Structures that an application passes to the driver.
 //!
-//! Enumerations in them are plain numbers: what an application passes may be newer than we are.
-//!
-//! A test compares them with `cuda.h`. Handles and addresses that are only passed on are numbers.
+//! Enumerations in them are plain numbers, because the application may be newer than Mneme. A test compares the
+//! structures with `cuda.h`. Opaque handles and addresses are numbers.
 
 use super::types::*;
 use crate::structure::structures;
@@ -11,7 +10,7 @@ use crate::structure::structures;
 pub type HostFunction = Option<unsafe extern "C" fn(*mut c_void)>;
 
 structures! {
-    /// `CUDA_MEMCPY2D`, and `hip_Memcpy2D` but for the numbers of the types; offsets and pitches in bytes and rows.
+    /// `CUDA_MEMCPY2D`, and `hip_Memcpy2D` except for the numbers of the types; offsets and pitches in bytes and rows.
     Copy2d = "CUDA_MEMCPY2D" {
         from_x: usize = "srcXInBytes",
         from_y: usize = "srcY",
@@ -66,7 +65,8 @@ structures! {
         channels: u32 = "NumChannels",
     }
 
-    /// `CUDA_ARRAY3D_DESCRIPTOR`; lengths in texels, the height 0 of a line, the depth 0 of what has none, or layers.
+    /// `CUDA_ARRAY3D_DESCRIPTOR`; lengths in texels. A line has height 0. The depth is 0 without depth, or the number
+    /// of layers.
     ArrayDescription = "CUDA_ARRAY3D_DESCRIPTOR" {
         width: usize = "Width",
         height: usize = "Height",
@@ -74,7 +74,7 @@ structures! {
         /// One of [`array_format`].
         format: u32 = "Format",
         channels: u32 = "NumChannels",
-        /// Of [`array_flag`].
+        /// Flags of [`array_flag`].
         flags: u32 = "Flags",
     }
 
@@ -82,8 +82,8 @@ structures! {
     Resource = "CUDA_RESOURCE_DESC" {
         /// One of [`resource_kind`].
         kind: u32 = "resType",
-        /// An array; or an address, format and channels in the halves of a word, and bytes; or in their place width and
-        /// height in texels, and the pitch in bytes.
+        /// An array; or an address, format and channels in the halves of a word, and bytes; or instead of bytes, width
+        /// and height in texels and the pitch in bytes.
         words: [u64; 16] = "res",
         flags: u32,
     }
@@ -94,7 +94,7 @@ structures! {
         address_modes: [u32; 3] = "addressMode",
         /// 0 point, 1 linear.
         filter: u32 = "filterMode",
-        /// Of [`texture_flag`].
+        /// Flags of [`texture_flag`].
         flags: u32,
         anisotropy: u32 = "maxAnisotropy",
         mipmap_filter: u32 = "mipmapFilterMode",
@@ -136,13 +136,13 @@ structures! {
 
     /// `CUDA_MEM_ALLOC_NODE_PARAMS`, and the runtime's `cudaMemAllocNodeParams`.
     AllocationNode = "CUDA_MEM_ALLOC_NODE_PARAMS" {
-        /// `CUmemPoolProps`: allocation type (1: pinned), handle types, kind of location (1: device), device, and what
-        /// matters to others.
+        /// `CUmemPoolProps`: allocation type (1: pinned), handle types, kind of location (1: device), device, and
+        /// unused fields.
         pool: [u32; 22] = "poolProps",
         accesses: u64 = "accessDescs",
         access_count: usize = "accessDescCount",
         bytes: usize = "bytesize",
-        /// Written: the address.
+        /// Output: the address.
         address: u64 = "dptr",
     }
 
@@ -157,7 +157,7 @@ structures! {
         count: u32 = "numAttrs",
     }
 
-    /// `CUlaunchAttribute`, whose value is of any type.
+    /// `CUlaunchAttribute`, whose value can have any type.
     #[repr(align(8))]
     LaunchAttribute = "CUlaunchAttribute" {
         /// One of [`launch_attribute`], among others.
@@ -202,11 +202,11 @@ pub mod memory_type {
     pub const HOST: u32 = 1;
     pub const DEVICE: u32 = 2;
     pub const ARRAY: u32 = 3;
-    /// Either; the address tells.
+    /// Either kind, determined by the address.
     pub const UNIFIED: u32 = 4;
 }
 
-/// `CUarray_format`, those of plain numbers.
+/// The plain number formats of `CUarray_format`.
 pub mod array_format {
     pub const UNSIGNED_8: u32 = 1;
     pub const UNSIGNED_16: u32 = 2;
@@ -218,7 +218,7 @@ pub mod array_format {
     pub const FLOAT: u32 = 32;
 }
 
-/// `CUDA_ARRAY3D_…`, and the runtime's `cudaArray…` of the same values.
+/// `CUDA_ARRAY3D_…`, and the runtime's `cudaArray…` with the same values.
 pub mod array_flag {
     pub const LAYERED: u32 = 1;
     pub const SURFACE: u32 = 2;
@@ -250,14 +250,14 @@ pub mod memory_access {
     pub const READ_WRITE: u32 = 3;
 }
 
-/// `CUlaunchAttributeID`, those that a replay repeats.
+/// The members of `CUlaunchAttributeID` that a replay repeats.
 pub mod launch_attribute {
     pub const COOPERATIVE: u32 = 2;
     pub const CLUSTER_DIMENSION: u32 = 4;
     pub const DEVICE_UPDATABLE_KERNEL_NODE: u32 = 13;
 }
 
-/// `CUpointer_attribute`, those that the runtimes ask for.
+/// The members of `CUpointer_attribute` that the runtimes use.
 pub mod pointer_attribute {
     pub const MEMORY_TYPE: u32 = 2;
     pub const IS_MANAGED: u32 = 8;
@@ -265,8 +265,8 @@ pub mod pointer_attribute {
 }
 
 impl KernelNode {
-    /// A launch of a `CUkernel`; the last two are the addresses of an array of pointers to the arguments and of the
-    /// list of `extra`.
+    /// A launch of a `CUkernel`; the last two fields are the addresses of an array of pointers to the arguments, and of
+    /// the `extra` list.
     pub fn of_kernel(
         kernel: usize,
         grid: [u32; 3],
@@ -281,7 +281,7 @@ impl KernelNode {
 }
 
 impl AllocationProperties {
-    /// Memory of a device: the only kind there is.
+    /// Memory of a device, the only supported kind.
     pub fn pinned(device: i32) -> Self {
         Self { kind: 1, handle_types: 0, location: CUmemLocation::device(device), windows: 0, flags: [0; 8] }
     }

@@ -19,8 +19,8 @@ pub use super::structures::{
     Resource as CUDA_RESOURCE_DESC, TextureDescription as CUDA_TEXTURE_DESC,
 };
 
-/// `CUmemLocation`, `cudaMemLocation`, `hipMemLocation`. The kind is a number: an application's need not be one that is
-/// known.
+/// `CUmemLocation`, `cudaMemLocation`, `hipMemLocation`. The kind is a number, because an application may use unknown
+/// kinds.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CUmemLocation {
@@ -32,18 +32,18 @@ impl CUmemLocation {
     /// `CU_MEM_LOCATION_TYPE_DEVICE`
     pub const DEVICE: c_uint = 1;
 
-    /// A device of that number.
+    /// The device with this number.
     pub fn device(id: c_int) -> Self {
         Self { kind: Self::DEVICE, id }
     }
 
-    /// Its device's number, where it is one.
+    /// The device's number, if the location is a device.
     pub fn device_number(self) -> Option<c_int> {
         (self.kind == Self::DEVICE).then_some(self.id)
     }
 }
 
-/// `dim3`, of CUDA's runtime and of HIP's.
+/// `dim3` in CUDA's and HIP's runtimes.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dimensions {
@@ -94,10 +94,10 @@ pub mod launch_parameter {
     pub const END: usize = 0;
     pub const BUFFER_POINTER: usize = 1;
     pub const BUFFER_SIZE: usize = 2;
-    /// `HIP_LAUNCH_PARAM_END`, which CUDA has no meaning for.
+    /// `HIP_LAUNCH_PARAM_END`, which has no meaning in CUDA.
     pub const HIP_END: usize = 3;
 }
 
-/// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`, the names of stream 0 under its two meanings.
+/// `CU_STREAM_LEGACY` and `CU_STREAM_PER_THREAD`, which name the two meanings of stream 0.
 pub const STREAM_LEGACY: usize = 1;
 pub const STREAM_PER_THREAD: usize = 2;

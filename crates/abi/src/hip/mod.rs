@@ -1,4 +1,4 @@
-//! HIP for AMD GPUs: its functions, types, and which functions of the CUDA driver they are.
+//! HIP for AMD GPUs: its functions, its types, and their equivalents in the CUDA driver.
 
 pub mod hiprtc;
 pub mod properties;
@@ -9,10 +9,10 @@ pub mod runtime;
 pub mod structures;
 pub mod types;
 
-/// Declares pairs of functions that mean the same and take the same arguments, which the compiler checks.
+/// Declares pairs of functions with the same meaning and arguments; the compiler checks the arguments.
 macro_rules! equivalents {
     ($($hip:ident $driver:ident;)*) => {
-        /// HIP's functions, and what the driver calls each.
+        /// HIP's functions, and the driver's name for each.
         pub static EQUIVALENTS: &[(&str, &str)] = &[$((stringify!($hip), stringify!($driver)),)*];
 
         $(const _: fn(runtime::pointers::$hip) -> crate::cuda::driver::pointers::$driver = |function| function;)*
@@ -190,7 +190,7 @@ equivalents! {
     hipKernelGetFunction cuKernelGetFunction;
 }
 
-/// HIP's function that means what `driver` does, with the same arguments: `hipMemCreate` for `cuMemCreate`.
+/// HIP's equivalent of `driver` with the same arguments: `hipMemCreate` for `cuMemCreate`.
 pub fn equivalent(driver: &str) -> Option<&'static str> {
     EQUIVALENTS.iter().find(|(_, of_driver)| *of_driver == driver).map(|(hip, _)| *hip)
 }

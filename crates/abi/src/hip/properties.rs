@@ -1,9 +1,9 @@
-//! The properties of a device and of physical memory as HIP has them, in two layouts each.
+//! HIP's properties of devices and of physical memory, in two layouts each.
 
 use super::types::*;
 use crate::cuda::runtime_structures::DeviceProperties;
 
-/// Declares a structure laid out as in C, and where its fields are.
+/// Declares a structure with C's layout, and the offsets of its fields.
 macro_rules! properties {
     ($(#[$attribute:meta])* $name:ident { $($field:ident: $type:ty,)* }) => {
         $(#[$attribute])*
@@ -29,7 +29,7 @@ macro_rules! properties {
 }
 
 properties! {
-    /// `hipDeviceProp_t` of ROCm 5 and before: what `hipGetDeviceProperties` fills as a symbol, and
+    /// `hipDeviceProp_t` of ROCm 5 and before, filled by the symbol `hipGetDeviceProperties`, and by
     /// `hipGetDevicePropertiesR0000` in later libraries. Flags of the architecture are one word.
     PropertiesR0000 {
         name: [c_char; 256], totalGlobalMem: usize, sharedMemPerBlock: usize, regsPerBlock: c_int, warpSize: c_int,
@@ -50,8 +50,8 @@ properties! {
 }
 
 properties! {
-    /// `hipDeviceProp_t` of ROCm 6 and later: what `hipGetDevicePropertiesR0600` fills, which programs compiled by them
-    /// call for `hipGetDeviceProperties`.
+    /// `hipDeviceProp_t` of ROCm 6 and later, filled by `hipGetDevicePropertiesR0600`, which programs compiled with
+    /// these versions call for `hipGetDeviceProperties`.
     PropertiesR0600 {
         name: [c_char; 256], uuid: CUuuid, luid: [c_char; 8], luidDeviceNodeMask: c_uint, totalGlobalMem: usize,
         sharedMemPerBlock: usize, regsPerBlock: c_int, warpSize: c_int, memPitch: usize, maxThreadsPerBlock: c_int,
@@ -90,7 +90,7 @@ properties! {
 const _: () = assert!(std::mem::offset_of!(PropertiesR0600, hipReserved) == size_of::<DeviceProperties>());
 
 impl PropertiesR0600 {
-    /// These properties, and zeros for what only HIP has: its structure begins with CUDA's.
+    /// These properties, with zeros for HIP-only fields: HIP's structure begins with CUDA's.
     pub fn beginning_with(properties: &DeviceProperties) -> Self {
         let mut all = Self::default();
         // SAFETY: fields of the same names and types are at the same places, up to the first one that only HIP has.
@@ -103,7 +103,7 @@ impl PropertiesR0600 {
 }
 
 properties! {
-    /// `hipMemAllocationProp` of HIP before 5.3; from then on it is laid out as `CUmemAllocationProp`.
+    /// `hipMemAllocationProp` of HIP before 5.3; newer versions have the layout of `CUmemAllocationProp`.
     MemoryPropertiesR0500 {
         compressionType: u8, location: [c_int; 2], requestedHandleType: c_uint, r#type: c_uint, usage: u16,
         win32HandleMetaData: *mut c_void,
@@ -114,8 +114,8 @@ impl MemoryPropertiesR0500 {
     const PINNED: c_uint = 1;
     const DEVICE: c_int = 1;
 
-    /// Whether these are the properties of a device's memory in this layout. In the later one the type's place is in a
-    /// pointer to what Windows needs.
+    /// Whether these are the properties of a device's memory in this layout. In the later layout, the type's place is
+    /// inside a pointer to data for Windows.
     pub fn are_in_this_layout(&self) -> bool {
         (self.location[0], self.r#type) == (Self::DEVICE, Self::PINNED)
     }
@@ -129,7 +129,7 @@ mod tests {
 
     use super::*;
 
-    /// Whether the structure of the headers in `include` is as declared.
+    /// Whether the structure in the headers of `include` matches the declaration.
     fn compare(include: &Path, structure: &str, guard: &str, fields: &[(&str, usize)], size: usize) {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("layout.c");

@@ -1,16 +1,16 @@
 //! The part of rocprofiler-sdk, AMD's profiling library, that times kernels.
 //!
-//! Names, types and layouts are those of rocprofiler.h, registration.h, context.h, buffer.h, buffer_tracing.h,
-//! external_correlation.h and fwd.h of versions 0.4 and 0.5 (ROCm 6.2 and 6.3) and of 1.3 (7), and of the two that have
-//! the record, buffer_tracing.h and fwd.h, between them. `since` is the version from which a function is there, as the
-//! library counts: 400 is 0.4.0. What they have in common is declared here:
+//! Names, types and layouts match rocprofiler.h, registration.h, context.h, buffer.h, buffer_tracing.h,
+//! external_correlation.h and fwd.h of versions 0.4 and 0.5 (ROCm 6.2 and 6.3) and 1.3 (7), and the headers in between
+//! that contain the record (buffer_tracing.h and fwd.h). `since` is the first version with a function, in the library's
+//! numbering: 400 is 0.4.0. The declarations cover the common part of these versions:
 //!
-//! - numbers of errors are other ones from version to version, which is why only success is named:
-//!   `rocprofiler_get_status_string` tells the rest;
-//! - the structure that a tool is handed for its own name begins with the name in 0.x and with a size in 1.x, so that
-//!   it is left alone here ([`Configure`]);
-//! - records of kernels have grown behind the fields of [`DispatchRecord`], and say how large they are;
-//! - an id must be 0 before it is filled, from 0.5 on.
+//! - error numbers differ between versions, so only success is named; `rocprofiler_get_status_string` describes the
+//!   others;
+//! - the structure with which a tool states its name begins with the name in 0.x, and with a size in 1.x, so it is not
+//!   used here ([`Configure`]);
+//! - newer records of kernels have additional fields after those of [`DispatchRecord`], and state their size;
+//! - from 0.5 on, an id must be 0 before the library fills it.
 
 use super::types::{Dimensions, c_char, c_int, c_uint, c_void};
 use crate::declare::declare;
@@ -45,8 +45,8 @@ pub struct UserData {
     pub value: u64,
 }
 
-/// `rocprofiler_tool_initialize_t`: where a tool makes its contexts. It is given a function that ends the tool early,
-/// whose argument is laid out in another way by each major version, and the tool's own data; all but 0 is a failure.
+/// `rocprofiler_tool_initialize_t`: creates a tool's contexts. Its arguments are a function that ends the tool early,
+/// whose argument's layout depends on the major version, and the tool's own data; any result except 0 is a failure.
 pub type Initialize = unsafe extern "C" fn(finalize: *mut c_void, data: *mut c_void) -> c_int;
 
 /// `rocprofiler_tool_finalize_t`.
@@ -56,7 +56,7 @@ pub type Finalize = unsafe extern "C" fn(data: *mut c_void);
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ToolConfiguration {
-    /// Of this structure, bytes.
+    /// Size of this structure, bytes.
     pub size: usize,
     pub initialize: Option<Initialize>,
     pub finalize: Option<Finalize>,
@@ -74,18 +74,18 @@ pub struct ClientId0 {
     pub handle: u32,
 }
 
-/// The same of version 1.
+/// The same in version 1.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct ClientId1 {
-    /// Of this structure, bytes.
+    /// Size of this structure, bytes.
     pub size: usize,
     pub name: *const c_char,
     pub handle: u32,
 }
 
-/// `rocprofiler_configure_func_t`: version as 10,000 * major + 100 * minor + patch, the same in words, the number of
-/// tools before this one, and a `rocprofiler_client_id_t`, whose layout differs.
+/// `rocprofiler_configure_func_t`: version as 10,000 * major + 100 * minor + patch, the same as text, the number of
+/// earlier tools, and a `rocprofiler_client_id_t`, whose layout varies.
 pub type Configure = unsafe extern "C" fn(
     version: c_uint,
     text: *const c_char,
@@ -105,8 +105,8 @@ pub struct RecordHeader {
     pub payload: *mut c_void,
 }
 
-/// `rocprofiler_buffer_tracing_cb_t`. The library calls it on a thread of its own with headers of records that are gone
-/// when it returns, and the number of records that found no room so far.
+/// `rocprofiler_buffer_tracing_cb_t`. The library calls it on one of its threads, with headers of records that are
+/// valid until it returns, and with the number of records dropped so far.
 pub type BufferCallback = unsafe extern "C" fn(
     context: ContextId,
     buffer: BufferId,
@@ -120,9 +120,9 @@ pub type BufferCallback = unsafe extern "C" fn(
 pub const CATEGORY_TRACING: c_uint = 1;
 /// `ROCPROFILER_BUFFER_TRACING_KERNEL_DISPATCH`
 pub const KERNEL_DISPATCH: c_uint = 11;
-/// `ROCPROFILER_KERNEL_DISPATCH_COMPLETE`: the only operation that records of this kind have.
+/// `ROCPROFILER_KERNEL_DISPATCH_COMPLETE`: the only operation in records of this kind.
 pub const DISPATCH_COMPLETE: c_uint = 2;
-/// `ROCPROFILER_BUFFER_POLICY_DISCARD` and `…_LOSSLESS`: what becomes of records that a full buffer has no room for.
+/// `ROCPROFILER_BUFFER_POLICY_DISCARD` and `…_LOSSLESS`: the handling of records that do not fit in a full buffer.
 pub const POLICY_DISCARD: c_uint = 1;
 pub const POLICY_LOSSLESS: c_uint = 2;
 
@@ -130,7 +130,7 @@ pub const POLICY_LOSSLESS: c_uint = 2;
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DispatchInfo {
-    /// Bytes up to what is reserved.
+    /// Size without the reserved part, bytes.
     pub size: u64,
     pub agent: u64,
     pub queue: u64,
@@ -146,21 +146,22 @@ pub struct DispatchInfo {
     pub reserved: [u8; 56],
 }
 
-/// `rocprofiler_buffer_tracing_kernel_dispatch_record_t`, as far as all versions have it. It may be at any address.
+/// `rocprofiler_buffer_tracing_kernel_dispatch_record_t`, limited to the part common to all versions. Its address may
+/// be unaligned.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct DispatchRecord {
-    /// Of the whole record, bytes: at least that of this structure.
+    /// Size of the whole record, bytes: at least that of this structure.
     pub size: u64,
     /// [`KERNEL_DISPATCH`].
     pub kind: c_uint,
     /// [`DISPATCH_COMPLETE`].
     pub operation: c_uint,
-    /// The library's own number of the call.
+    /// The library's number of the call.
     pub internal: u64,
-    /// What the launching thread had pushed last.
+    /// The last value pushed by the launching thread.
     pub external: UserData,
-    /// That thread.
+    /// The launching thread.
     pub thread: u64,
     /// ns.
     pub start: u64,
@@ -199,7 +200,7 @@ mod tests {
 
     use super::*;
 
-    /// The header that includes all others, and those of HIP and HSA, and functions that no other has.
+    /// The header that includes all others, including HIP's and HSA's, and functions that only it declares.
     const WHOLE: &str = "rocprofiler.h";
     const ONLY_WHOLE: [&str; 2] = ["rocprofiler_get_version", "rocprofiler_get_thread_id"];
     const PARTS: [&str; 7] =
@@ -250,7 +251,7 @@ mod tests {
         ),
     ];
 
-    /// Grows at its end.
+    /// Newer versions have additional fields at the end.
     const RECORD: &str = "rocprofiler_buffer_tracing_kernel_dispatch_record_t";
     const RECORD_FIELDS: &[(&str, usize)] = &[
         ("size", offset_of!(DispatchRecord, size)),
@@ -273,7 +274,7 @@ mod tests {
         ("ROCPROFILER_BUFFER_POLICY_LOSSLESS", POLICY_LOSSLESS),
     ];
 
-    /// The header's name of a type that is declared here.
+    /// The header's name of a type declared here.
     fn in_c(declared: &str) -> &'static str {
         match declared {
             "ContextId" => "rocprofiler_context_id_t",
@@ -300,7 +301,7 @@ mod tests {
         headers.iter().map(|header| format!("#include <rocprofiler-sdk/{header}>\n")).collect()
     }
 
-    /// The headers, and what has to hold of them; in C, where types of functions must be the same.
+    /// The headers, and assertions about them, in C, which requires identical function types.
     fn source(headers: &[&str]) -> String {
         let mut text = format!("#include <stddef.h>\n#include <stdint.h>\n{}", includes(headers));
         for (structure, size, fields) in LAYOUTS {
@@ -325,7 +326,7 @@ mod tests {
             });
             let types: Vec<&str> = types.collect();
             let (name, types) = (function.name, types.join(", "));
-            // The array of operations, which is null here, is not constant in 0.4.
+            // The array of operations, which is null here, is not const in 0.4.
             let since = if types.contains("const rocprofiler") { 500 } else { function.since };
             writeln!(text, "#if ROCPROFILER_VERSION >= {since}").unwrap();
             let returns = in_c(function.returns);

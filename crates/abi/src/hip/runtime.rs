@@ -1,13 +1,14 @@
 //! The functions of HIP's library libamdhip64, each declared once.
 //!
-//! An entry is written as in [`cuda::driver`](crate::cuda::driver), and is made into a macro of its name likewise.
-//! `since` is the version of the symbol in libamdhip64 (402 is `hip_4.2`, the oldest), behind it that of the form for
-//! the per-thread default stream (`_spt`). Names and types are those of `hip_runtime_api.h` and `hip_ext.h` of HIP 5.2,
-//! 6.4 and 7.2. A function that means the same as one of the driver has its arguments, see
-//! [`equivalent`](super::equivalent). Structures that are only passed on, and graphs, are `c_void`. Until 5 the
-//! functions of `hip_ext.h` have the names that C++ gives them.
+//! Entries have the same form as in [`cuda::driver`](crate::cuda::driver), and also generate a macro with the
+//! function's name. `since` is the version of the symbol in libamdhip64 (402 is `hip_4.2`, the oldest); the second
+//! number is that of the form for the per-thread default stream (`_spt`). Names and types match `hip_runtime_api.h` and
+//! `hip_ext.h` of HIP 5.2, 6.4 and 7.2. A function with the same meaning as a driver function has the same arguments,
+//! see [`equivalent`](super::equivalent). Opaque structures and graphs are `c_void`. Before version 5, the functions of
+//! `hip_ext.h` have C++ names.
 //!
-//! Textures, surfaces, mipmapped arrays, OpenGL and hiprtc are left out: nothing of ours calls, hooks or serves them.
+//! Textures, surfaces, mipmapped arrays, OpenGL and hiprtc are omitted, because Mneme does not call, hook or implement
+//! them.
 
 use super::types::*;
 use crate::declare::declare;
@@ -622,7 +623,7 @@ declare! { ($)
     506 hipArrayGetDescriptor(p_array_descriptor: *mut c_void, array: CUarray);
     506 hipArray3DGetDescriptor(p_array_descriptor: *mut c_void, array: CUarray);
 
-    // Of ROCm 6.5 to 7.2, as the runtime's own table of functions declares them
+    // From ROCm 6.5 to 7.2, as declared in the runtime's own function table
     605 hipLaunchKernelExC(
         configuration: *const LaunchConfiguration, function: *const c_void, parameters: *mut *mut c_void
     );

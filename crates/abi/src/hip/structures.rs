@@ -1,8 +1,7 @@
-//! Structures of HIP that are laid out otherwise than CUDA's.
+//! Structures of HIP whose layout differs from CUDA's.
 //!
-//! Those that have two layouts are in [`properties`].
-//!
-//! A test compares them with HIP's headers, where they are installed. Enumerations are plain numbers.
+//! Those with two layouts are in [`properties`]. A test compares them with HIP's headers, if installed. Enumerations
+//! are plain numbers.
 //!
 //! [`properties`]: super::properties
 
@@ -34,7 +33,7 @@ structures! {
         shared: usize = "sharedSizeBytes",
     }
 
-    /// `hipPointerAttribute_t`, whose first field is called and counted otherwise before HIP 6 (`memoryType`).
+    /// `hipPointerAttribute_t`, whose first field has another name and other values before HIP 6 (`memoryType`).
     PointerAttributes = "hipPointerAttribute_t" {
         kind: u32 = "type",
         device: i32,
@@ -63,7 +62,7 @@ structures! {
         extent: [u32; 3] = "WidthInBytes",
     }
 
-    /// `HIP_MEMCPY3D` from HIP 6 on, whose numbers became wider.
+    /// `HIP_MEMCPY3D` from HIP 6 on, with wider numbers.
     VolumesR0600 = "HIP_MEMCPY3D" {
         from: VolumeEnd<usize> = "srcXInBytes",
         to: VolumeEnd<usize> = "dstXInBytes",

@@ -1,4 +1,4 @@
-//! Types of HIP's runtime, those of the driver under their names there where they are laid out alike.
+//! Types of HIP's runtime; types with the same layout have the driver's names.
 
 use std::ffi::CStr;
 
@@ -7,7 +7,7 @@ pub use super::structures::KernelNodeParameters;
 pub use crate::cuda::runtime_structures::RuntimeLaunchConfiguration as LaunchConfiguration;
 pub use crate::cuda::types::*;
 
-/// `__CudaFatBinaryWrapper` as clang writes it for HIP: what `__hipRegisterFatBinary` is given.
+/// `__CudaFatBinaryWrapper` as written by clang for HIP: the argument of `__hipRegisterFatBinary`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct FatBinaryWrapper {
@@ -19,13 +19,12 @@ pub struct FatBinaryWrapper {
     pub unused: *const c_void,
 }
 
-/// HIP's name of a status (`hipErrorInvalidValue`), `None` for a number that it does not know. The numbers are the
-/// driver's.
+/// HIP's name of a status (`hipErrorInvalidValue`); `None` for a number unknown to HIP. The numbers are the driver's.
 pub fn error_name(status: Status) -> Option<&'static CStr> {
     ERRORS.iter().find(|(number, _)| *number == status.0).map(|(_, name)| *name)
 }
 
-/// A description of a status that CUDA's driver describes otherwise, or not at all.
+/// A description of a status that CUDA's driver describes differently, or does not describe.
 pub fn error_text(status: Status) -> Option<&'static CStr> {
     Some(match status.0 {
         4 => c"driver shutting down",
