@@ -1,4 +1,4 @@
-//! The choice of what times kernels: as the user asks, or the best that there is.
+//! The choice of a timer for kernels: the one that the user requests, or the best available.
 
 use std::path::Path;
 
@@ -11,18 +11,18 @@ use mneme_system::toolkits::toolkits;
 
 use super::device::Choice;
 
-/// From this time on, ns, the few microseconds that events add to a kernel's time make no difference.
+/// Kernels of at least this time, in ns, are so long that the few microseconds added by events do not matter.
 const LONG: u64 = 200_000;
 
-/// What is asked to time kernels.
+/// The requested timer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Timing {
-    /// The device's own clock if its library is installed and free, else events.
+    /// The device's own clock if its library is installed and free. Otherwise events.
     #[default]
     Best,
-    /// This and nothing else.
+    /// Only this timer.
     Only(Timer),
-    /// Events, as the library has failed before, in a sentence without its end.
+    /// Events, because the library has failed before. Contains the reason as a sentence without its full stop.
     Without(String),
 }
 
@@ -31,20 +31,20 @@ impl Timing {
         *self == Self::Best
     }
 
-    /// The choice for a kernel whose recorded launch took `recorded` ns, if that is known: CUPTI is for short kernels on
+    /// The choice for a kernel whose recorded launch took `recorded` ns, if known: CUPTI is for short kernels on
     /// NVIDIA's GPUs.
     pub fn of_kernel(self, device: Choice, recorded: Option<u64>) -> Self {
         let is_long = recorded.is_some_and(|time| time >= LONG);
         if device.interface() == Interface::Cuda && (device.is_cpu() || is_long) { self.without_cupti() } else { self }
     }
 
-    /// The choice beside what CUPTI cannot do while it times kernels: it counts.
+    /// The choice without CUPTI, which cannot count while it times kernels.
     pub fn without_cupti(self) -> Self {
         if self.is_best() { Self::Only(Timer::Events) } else { self }
     }
 
-    /// Starts what times kernels, before the device is opened over this library; and why events do although the device's
-    /// own clock was to.
+    /// Starts the timer before the device is opened with this library. Also returns why events replace the device's own
+    /// clock.
     pub fn start(&self, interface: Interface, library: &Path) -> Result<(Option<Profiler>, String), DeviceError> {
         let only = |library: &str, started: Result<Profiler, ProfilerError>| match started {
             Ok(profiler) => Ok((Some(profiler), String::new())),

@@ -48,7 +48,7 @@ impl Data {
     }
 }
 
-/// Why there is no module with the kernel's IR.
+/// Why no single module contains the kernel's IR.
 #[derive(Debug, thiserror::Error)]
 enum NoIr {
     #[error("the recording has no LLVM IR of the kernel; its code is PTX or machine code")]

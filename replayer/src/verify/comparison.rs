@@ -78,7 +78,7 @@ impl Comparison {
             return self.tally(recorded, replayed, 0).differing;
         }
         let size = self.dtype().size();
-        // Most of what differs is near to other bytes that do, and most is equal.
+        // Most differing bytes are near other differing bytes, and most bytes are equal.
         let blocks = recorded.chunks(size * 512).zip(replayed.chunks(size * 512));
         let differing = blocks.filter(|(recorded, replayed)| recorded != replayed);
         let elements = differing.flat_map(|(recorded, replayed)| recorded.chunks(size).zip(replayed.chunks(size)));

@@ -5,8 +5,7 @@
 //! any absolute tolerance would accept them.
 //!
 //! Allocators return parts of one large allocation. If parameters of several types point into it, each determines the
-//! type from where it points to where the next one does.
-//! stretch from where it points to where the next one does.
+//! type of the stretch from its target to the next one's.
 
 use std::collections::BTreeMap;
 

@@ -52,7 +52,7 @@ impl ToleranceOption {
     /// Parses `[BUFFER=]TYPE:THRESHOLD[:KIND[:NORM]]`, `[BUFFER=]exact` or `BUFFER=ignore`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The text is malformed.
     pub fn parse(text: &str) -> Result<Self, ValueError> {
         let (target, tolerance) = match text.split_once('=') {
             Some((target, tolerance)) => (Some(read_target(target)?), tolerance),
