@@ -1,6 +1,6 @@
 //! Tuned code in a context of the application.
 //!
-//! It is loaded at the first launch that it applies to, and stays as long as the context.
+//! It is loaded at the first launch that it applies to, and unloaded with the context.
 
 use std::ffi::{CString, c_uint};
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};

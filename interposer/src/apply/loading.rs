@@ -1,9 +1,8 @@
-//! Loads code on a thread of the recorder, and keeps contexts from ending meanwhile.
+//! Loads code on a thread of the recorder, and keeps contexts from ending during that time.
 //!
-//! Only that thread and threads that end a context take this lock, for as long as the driver loads the code of one
-//! kernel; launches never wait for it. The loading thread waits for the end of a context without a limit. The
-//! application waits for the loading thread with a limit, because the driver may load code only when the device is
-//! idle.
+//! Only this thread and threads that end a context take this lock, while the driver loads the code of one kernel;
+//! launches never wait for it. The loading thread waits for the end of a context without a limit. The application waits
+//! for the loading thread with a limit, because the driver may load code only when the device is idle.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};

@@ -75,7 +75,7 @@ pub enum LaunchOutcome {
     Launched(Status),
     /// Tuned code was launched.
     Replaced(Status),
-    /// Not launched yet: the application's own kernel is to be launched and recorded, for a winner on trial.
+    /// Not launched yet: for a winner on trial, the caller must launch and record the application's own kernel.
     OnTrial(OnTrial),
 }
 

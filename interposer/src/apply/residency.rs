@@ -1,9 +1,8 @@
-//! The check that a device has room for all blocks of a launch at once.
+//! The check that a device can hold all blocks of a launch at once.
 //!
-//! If it has, the blocks may wait for each other: persistent kernels and hand-made grid barriers do, whether they are
-//! launched cooperatively or not. With tuned code that leaves room for fewer blocks, some would start only after others
-//! have ended, and such a kernel would hang. The application computes the grids of these launches from the occupancy of
-//! its own code.
+//! If it can, the blocks may wait for each other: persistent kernels and hand-made grid barriers do, in cooperative and
+//! in other launches. If the device holds fewer blocks of tuned code, some start only after others have ended, and such
+//! a kernel hangs. The application computes the grids of these launches from the occupancy of the original code.
 
 use std::sync::OnceLock;
 
@@ -44,9 +43,9 @@ impl Residency {
         Self { multiprocessors: multiprocessors(), known: Default::default() }
     }
 
-    /// Whether a launch may use tuned code with `launches[1]` in place of its own code with `launches[0]`: either the
-    /// device cannot hold all blocks of its own code at once, or it can hold all of the tuned code. `ask` gets the
-    /// index of the launch, and the threads and shared memory of a block.
+    /// Whether tuned code with `launches[1]` may replace a launch's original code with `launches[0]`: either the device
+    /// cannot hold all blocks of the original code at once, or it can hold all of the tuned code. `ask` gets the index
+    /// of the launch, and the threads and shared memory of a block.
     pub fn allows(
         &self,
         launches: [&LaunchDimensions; 2],

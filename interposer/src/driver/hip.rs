@@ -351,8 +351,8 @@ mod tests {
         assert_eq!(without, [""; 0]);
     }
 
-    /// Events behind all work of a context; graph nodes, which HIP represents differently; libraries, because
-    /// registered code is not in one; NVIDIA's linker; and loading a function completely.
+    /// Events after all work of a context; graph nodes, which HIP represents differently; libraries, because registered
+    /// code is not in one; NVIDIA's linker; and loading a function completely.
     const WITHOUT: &[&str] = &[
         "cuCtxRecordEvent",
         "cuFuncGetModule",

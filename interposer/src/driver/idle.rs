@@ -1,7 +1,7 @@
 //! Tells whether contexts have finished all the work that they had at some moment.
 //!
-//! From CUDA 12.5 on the driver records an event behind all of it (`cuCtxRecordEvent`). Older drivers and HIP have no
-//! such event, and no query over all streams. For these a thread waits for the contexts; it stays until they are idle,
+//! Since CUDA 12.5 the driver can record an event after all of it (`cuCtxRecordEvent`). Older drivers and HIP lack such
+//! an event, and a query over all streams. For these a thread waits for the contexts; it stays until they are idle,
 //! even if the recorder has stopped waiting.
 
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
@@ -14,7 +14,7 @@ use crate::process::threads;
 
 const DISABLE_TIMING: u32 = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
 
-/// A question that the driver gets once. You can poll the answer as long as the contexts live.
+/// A question to the driver, asked once. You can poll the answer while the contexts live.
 pub enum IdleQuestion {
     /// Events that have not been reached, with their contexts.
     Events(Vec<(usize, CUevent)>),
@@ -101,7 +101,7 @@ impl IdleQuestion {
     }
 }
 
-/// Records an event behind all work of the current context.
+/// Records an event after all work of the current context.
 fn event_behind_all_of(context: usize) -> Result<CUevent, Status> {
     let mut event: CUevent = std::ptr::null_mut();
     // SAFETY: a valid place; the context is the current one, in which the event is made.

@@ -55,7 +55,7 @@ impl EventPair {
         (done && milliseconds >= 0.0).then(|| (f64::from(milliseconds) * 1e6) as u64)
     }
 
-    /// Returns the event behind the work and destroys the other.
+    /// Returns the event after the work, and destroys the other.
     pub fn into_end(self) -> CUevent {
         // SAFETY: the recorder's event, not used again; destroying it does not wait.
         unsafe { driver::cuEventDestroy_v2(self.start) };

@@ -52,7 +52,7 @@ pub fn reached(event: CUevent) -> Option<Status> {
 pub struct OwnStream {
     /// Null on the CPU device, where no work is enqueued.
     pub stream: CUstream,
-    /// Recorded behind the work.
+    /// Recorded after the work.
     pub done: CUevent,
 }
 

@@ -1,7 +1,7 @@
 //! The functions of `cuda.h` that are not hooked, and the reasons.
 //!
-//! A name covers all its versions. A name with a version (`_v2`), or behind `=`, covers that symbol and its form for
-//! the per-thread default stream. Names do not cover families, because a future member may be of another kind.
+//! A name covers all its versions. A name with a version (`_v2`), or after `=`, covers that symbol and its form for the
+//! per-thread default stream. Names do not cover families, because a future member may be of another kind.
 
 /// Reasons and names.
 pub const UNHOOKED: &[(&str, &[&str])] = &[

@@ -186,7 +186,7 @@ pub fn object(path: PathBuf) -> Arc<Object> {
     })
 }
 
-/// The origin of code, as long as it is loaded.
+/// The origin of loaded code.
 pub fn origin(home: CodeOwner) -> CodeOrigin {
     look(|code| code.origin(home)).unwrap_or_default()
 }
@@ -269,7 +269,7 @@ pub fn launched<T>(look: impl Fn(&Kernel) -> Vec<T>) -> Vec<(CodeOwner, Vec<T>)>
     })
 }
 
-/// The kernel behind a handle. Later calls of [`recent::find`] find it without a lock if its handle is stable.
+/// The kernel of a handle. Later calls of [`recent::find`] find it without a lock if its handle is stable.
 pub fn function(handle: CUfunction) -> Option<FunctionHandle> {
     let noted = look(|code| {
         let function = code.functions.get(&(handle as usize)).map(|function| function.handle.clone())?;

@@ -151,7 +151,7 @@ impl LoadedImage {
         *self.is_in_file.get_or_init(|| MappedFile::open(path).is_ok_and(is_in))
     }
 
-    /// The checksum of all its bytes, including those behind the first of several images. `None` if the driver links it
+    /// The checksum of all its bytes, including those after the first of several images. `None` if the driver links it
     /// or the bytes are gone.
     pub fn checksum(&self) -> Option<u64> {
         let Bytes::Whole(piece) = &self.bytes else { return None };

@@ -100,7 +100,7 @@ pub enum CodeOwner {
 }
 
 impl CodeOwner {
-    /// Whether a variable is managed memory behind a pointer on the device. HIP does not report the address of these.
+    /// Whether a variable is managed memory that a device pointer points to. HIP does not report the address of these.
     pub fn is_managed(self, name: &str) -> bool {
         let Self::Binary(binary) = self else { return false };
         registered::variable(binary, name).is_some_and(|found| found.managed.is_some())

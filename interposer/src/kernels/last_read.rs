@@ -32,7 +32,7 @@ self_cell!(
 pub struct CodeImage {
     /// The stored form, if it is compressed.
     stored: Option<Box<[u8]>>,
-    /// Without the zeros behind PTX.
+    /// Without the zeros after PTX.
     pub bytes: Arc<Vec<u8>>,
     form: Form,
     /// The whole image that it was read from, if that is one of [`whole`], and its address there.
@@ -75,7 +75,7 @@ impl CodeImage {
     }
 }
 
-/// Removes the zeros behind PTX. Other code is unchanged.
+/// Removes the zeros after PTX. Other code is unchanged.
 fn without_zeros(bytes: &[u8]) -> &[u8] {
     let zeros = if ptx::is_ptx(bytes) { bytes.iter().rev().take_while(|byte| **byte == 0).count() } else { 0 };
     &bytes[..bytes.len() - zeros]

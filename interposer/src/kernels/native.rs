@@ -79,8 +79,8 @@ impl NativeCode {
                 let source = Self::of_ptx(&*last_read::entry(entry)?, kernel)?;
                 (source.parameters == found.parameters).then_some(source)
             };
-            // PTX for another architecture may be different code, because `__CUDA_ARCH__` differs. It is kept beside
-            // the machine code.
+            // PTX for another architecture may be different code, because `__CUDA_ARCH__` differs. It is kept in
+            // addition to the machine code.
             let (own, others): (Vec<_>, Vec<_>) =
                 texts.into_iter().partition(|text| text.architecture == entry.architecture);
             let source = own.iter().find_map(of_text);

@@ -58,7 +58,7 @@ impl Object {
         &self.path
     }
 
-    /// The records in its `.mneme.ir` section, read at the first use. Empty if it has no such section or its file has
+    /// The records in its `.mneme.ir` section, read at the first use. Empty if the section is missing or the file has
     /// been replaced.
     fn units(&self) -> &[IrUnit] {
         self.units.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! The code that the application runs, kept beside the source from which it is rebuilt.
+//! The code that the application runs, kept in addition to the source from which it is rebuilt.
 //!
 //! A replay can run exactly this code.
 

@@ -155,7 +155,7 @@ pub fn kernel(handle: usize) -> Option<&'static Kernel> {
     TABLE.kernel(handle)
 }
 
-/// The function behind a handle, if it is in the table.
+/// The function of a handle, if it is in the table.
 pub fn find(handle: usize) -> Option<FunctionHandle> {
     TABLE.find(handle)
 }

@@ -41,7 +41,7 @@ impl LaunchArguments {
         Self { parameters, extra }
     }
 
-    /// The arguments as they were passed.
+    /// The arguments that the caller passed.
     pub fn raw(&self) -> (*mut *mut c_void, *mut *mut c_void) {
         (self.parameters, self.extra)
     }

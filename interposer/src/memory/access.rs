@@ -63,7 +63,7 @@ pub fn that_touch(allocations: &[LiveAllocation], device: CUdevice) -> Vec<usize
     contexts::all().into_iter().filter(touches).map(|context| context.handle).collect()
 }
 
-/// The access to memory of a pool that lies on a device.
+/// The access to memory of a pool on a device.
 pub fn of_pool(pool: usize, device: CUdevice) -> KernelAccess {
     let mut devices = known().pools.get(&pool).copied().unwrap_or_default();
     devices.set(device, true);
@@ -75,7 +75,7 @@ pub fn forget_context(context: usize) {
     known().peers.retain(|(accessor, owner)| *accessor != context && *owner != context);
 }
 
-/// Gives a device access to another's arena as long as any of its contexts has peer access to a context of the other.
+/// Gives a device access to another's arena while any of its contexts has peer access to a context of the other.
 fn follow_peers(accessor: CUdevice, owner: CUdevice) {
     let devices: BTreeMap<usize, CUdevice> =
         contexts::all().into_iter().map(|context| (context.handle, context.device)).collect();

@@ -9,7 +9,7 @@ use mneme_recording::manifest::AllocationKind;
 use super::annotations::ANNOTATIONS;
 use crate::driver::{CUdevice, Status};
 
-/// The number that stands for the host in place of a device. Machines have fewer devices.
+/// A device number that represents the host. Machines have fewer devices.
 pub const HOST: CUdevice = 63;
 
 /// A set of devices, which may include the host.
@@ -66,7 +66,7 @@ pub struct LiveAllocation {
     pub size: u64,
     pub kind: AllocationKind,
     pub access: KernelAccess,
-    /// The device on which it lies or was allocated.
+    /// The device that holds it, or on which it was allocated.
     pub device: CUdevice,
     /// The context (`CUcontext`) in which it was allocated and with which it dies, or 0.
     pub context: usize,

@@ -49,7 +49,7 @@ struct Free {
 
 /// How to tell whether a stream has reached a free.
 enum Mark {
-    /// An event behind the free.
+    /// An event after the free.
     Event(Event),
     /// An event is still needed: the legacy default stream could not record one while another stream was captured.
     Wanted,
@@ -215,8 +215,8 @@ pub fn wait(context: usize) -> Status {
     status
 }
 
-/// Waits until a deferred free is released, as long as a launch may hold the application, but only once for the same
-/// frees. Returns whether one was released.
+/// Waits until a deferred free is released, within the time that a launch may delay the application, but only once for
+/// the same frees. Returns whether one was released.
 pub fn reclaim() -> bool {
     let deadline = Instant::now() + settings().kernel_limit;
     loop {

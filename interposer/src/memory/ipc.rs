@@ -61,7 +61,7 @@ pub unsafe fn share(call: &dyn Fn() -> Status, handle: *mut c_void, address: CUd
     status
 }
 
-/// Tracks memory of another process. The current device may access it wherever it lies.
+/// Tracks memory of another process. The current device may access it on any device.
 fn track_opened(address: u64, bytes: u64) {
     track(address, bytes, AllocationKind::Vendor, KernelAccess::Peers);
     ALLOCATIONS.share(address);

@@ -238,7 +238,7 @@ pub unsafe fn allocate_with_flags(
     })
 }
 
-/// Whether an address lies in memory that is an allocation to the application and a mapping to the vendor.
+/// Whether an address is in memory that is an allocation to the application and a mapping to the vendor.
 fn is_ours(address: u64) -> bool {
     vmm::of_address(address).is_some() || imports::contains(address)
 }
@@ -320,8 +320,8 @@ fn sharing_answer(attribute: u32, address: u64) -> Option<u8> {
     }
 }
 
-/// Whether an address lies in the arena but in no allocation. The vendor knows the mapping there, but must answer as
-/// for unknown memory.
+/// Whether an address is in the arena but in no allocation. The vendor knows the mapping there, but must answer as for
+/// unknown memory.
 fn is_nobodys(address: u64) -> bool {
     vmm::of_address(address).is_some() && ALLOCATIONS.containing(address).is_none()
 }

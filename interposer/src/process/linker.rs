@@ -19,7 +19,7 @@ pub const HIP: &str = "libamdhip64.so";
 
 type Dlsym = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 
-/// The `dlsym` behind this library's: the C library's, or that of another tool that is preloaded later.
+/// The next `dlsym` after this library's: the C library's, or that of another tool that is preloaded later.
 pub fn real_dlsym() -> Dlsym {
     static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
     let mut real = REAL.load(Ordering::Relaxed);
@@ -51,7 +51,7 @@ pub fn real_dlsym() -> Dlsym {
     unsafe { std::mem::transmute::<*mut c_void, Dlsym>(real) }
 }
 
-/// The next function of a name behind this library's, or null.
+/// The next function of a name after this library's, or null.
 ///
 /// Signal handlers may call it, so it takes no lock. Look the function up before a signal can need it: the linker uses
 /// the heap, and the signal may interrupt a holder of the heap's lock.
@@ -101,7 +101,7 @@ pub fn is_vendor_loaded(family: Family) -> bool {
         }
 }
 
-/// Whether an address lies in the library of an interface. True if the dynamic linker cannot tell.
+/// Whether an address is in the library of an interface. True if the dynamic linker cannot tell.
 pub fn is_vendors(family: Family, address: *mut c_void) -> bool {
     let object = |address: *mut c_void| {
         // SAFETY: zeros are a value of the structure, which is written to.
@@ -116,7 +116,7 @@ pub fn is_vendors(family: Family, address: *mut c_void) -> bool {
     object(address).is_none_or(|of| object(vendor_symbol(known)).is_none_or(|vendors| of == vendors))
 }
 
-/// Whether an address lies in AMD's library, which may be linked or loaded by path even with the CPU device.
+/// Whether an address is in AMD's library, which may be linked or loaded by path even with the CPU device.
 pub fn is_of_hip(address: usize) -> bool {
     // SAFETY: zeros are a value of the structure, which is written to.
     let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };

@@ -42,7 +42,7 @@ fn taken_by_others() -> u64 {
     let main = std::process::id().to_string();
     let Ok(threads) = std::fs::read_dir("/proc/self/task") else { return 0 };
     let others = threads.flatten().filter(|thread| *thread.file_name() != *main);
-    // A thread that has ended meanwhile takes none.
+    // A thread that has ended in the meantime takes no signal.
     let statuses = others.filter_map(|thread| std::fs::read_to_string(thread.path().join("status")).ok());
     statuses.filter_map(|status| blocked(&status)).fold(0, |taken, blocked| taken | !blocked)
 }

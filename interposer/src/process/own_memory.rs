@@ -9,8 +9,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 
 /// Copies memory at an address of this process. Returns false if some of it cannot be read.
 pub fn read(address: u64, place: &mut [u8]) -> bool {
-    // `process_vm_readv` copies once, but it cannot read what a driver maps of its own memory, and some systems forbid
-    // it.
+    // `process_vm_readv` copies once, but it cannot read a driver's own mappings, and some systems forbid it.
     read_by_call(address, place) || read_by_pipe(address, place)
 }
 

@@ -192,7 +192,7 @@ impl RecorderSettings {
             compression_level: number("MNEME_COMPRESSION_LEVEL", 1).clamp(1, 22) as i32,
             buffer_bytes: number("MNEME_BUFFER_MB", 256).saturating_mul(1 << 20),
             synchronous: variable("MNEME_SYNC").is_some_and(|text| !is_off(&text)),
-            // Modes that record nothing leave the program's allocations as they are without the recorder.
+            // Modes that record nothing do not change the program's allocations.
             arena: !records_nothing && arena.unwrap_or_else(|| !has_neighbours(variable)),
             arena_forced: arena == Some(true),
             expand_graphs: variable("MNEME_GRAPHS").is_some_and(|text| text.eq_ignore_ascii_case("expand")),

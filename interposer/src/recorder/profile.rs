@@ -169,7 +169,7 @@ pub fn collect_at_end() {
 /// context.
 pub fn collect() {
     // A call that ends a context waits for a thread that may be using it. This is not a lock, because the vendor is
-    // called meanwhile.
+    // called during that time.
     for _ in 0..10_000 {
         if !COLLECTING.swap(true, Ordering::AcqRel) {
             if !captures::in_progress() {
@@ -216,7 +216,7 @@ fn collect_contexts() {
 
 fn put_back(context: usize, mut waiting: VecDeque<(EventPair, Arc<Kernel>)>, reached: Vec<EventPair>) {
     rings(|rings| {
-        // A context that has been forgotten meanwhile took its events with it.
+        // If a context was forgotten in the meantime, its events are gone too.
         if let Some(ring) = rings.get_mut(&context) {
             waiting.append(&mut ring.pending);
             ring.pending = waiting;

@@ -17,7 +17,7 @@ use crate::memory::annotations::ANNOTATIONS;
 use crate::memory::sharing::physical;
 use crate::snapshot::{self, SnapshotError};
 
-/// The possible addresses of device memory: behind the first page, and below the end of user space with five levels of
+/// The possible addresses of device memory: after the first page, and below the end of user space with five levels of
 /// page tables.
 const ADDRESSES: std::ops::Range<u64> = 1 << 16..1 << 57;
 
@@ -79,8 +79,8 @@ pub fn through_arguments(plan: &Plan, variables: &[RecordedVariable]) -> Vec<Liv
     live
 }
 
-/// Further memory whose address lies in memory that the kernel can touch: in these variables and allocations, or in
-/// memory found here. The current context must be idle.
+/// Further memory whose address is stored in memory that the kernel can access: in these variables and allocations, or
+/// in memory found here. The current context must be idle.
 pub fn through_memory(
     plan: &Plan,
     live: &[LiveAllocation],

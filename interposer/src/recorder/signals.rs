@@ -38,7 +38,7 @@ pub fn outlast() {
                 && real_sigaction(signal, &waiting(signal), &mut action) == 0
                 && seen_as(action.sa_sigaction) != SIG_DFL
             {
-                // Another thread has installed a handler meanwhile.
+                // Another thread has installed a handler in the meantime.
                 real_sigaction(signal, &action, std::ptr::null_mut());
             }
         }
@@ -51,7 +51,7 @@ extern "C" fn wait(signal: c_int, information: *const siginfo_t, _context: *cons
     // A second signal does not wait, and the signal sent below must not reach the caller's handler.
     // SAFETY: the structure is valid; zeros are the default action.
     unsafe { real_sigaction(signal, &std::mem::zeroed(), std::ptr::null_mut()) };
-    // Does not wait for launches that other threads make meanwhile.
+    // Does not wait for new launches of other threads.
     FLAGS.records.store(false, Ordering::SeqCst);
     stall::wait_while(|| background::is_busy() && is_recording_process(), PATIENCE);
     // SAFETY: the signal is sent again with its information, which a core dump shows, and takes its default action when

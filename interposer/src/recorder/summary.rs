@@ -62,7 +62,7 @@ fn line(summary: &RecorderSummary) -> std::io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// Whether `mneme` still runs and will show the contents of its memory: it locks that as long as it lives.
+/// Whether `mneme` still runs and will show the contents of its memory, which it locks while it lives.
 fn has_reader(memory: &File) -> bool {
     match memory.try_lock_shared() {
         Ok(()) => _ = memory.unlock(),

@@ -38,7 +38,7 @@ struct Launch {
     kernel: Arc<Kernel>,
     stream: usize,
     context: usize,
-    /// Recorded behind the launch.
+    /// Recorded after the launch.
     event: CUevent,
 }
 
@@ -125,7 +125,7 @@ pub fn keep_device(question: IdleQuestion) {
     work().push(Work { of: Of::Device(question), _running: Some(Running::new()) });
 }
 
-/// Keeps the event behind a launch that did not finish in time.
+/// Keeps the event after a launch that did not finish in time.
 pub fn keep_launch(kernel: &Arc<Kernel>, stream: usize, context: usize, event: CUevent) {
     let launch = Launch { kernel: kernel.clone(), stream, context, event };
     work().push(Work { of: Of::Launch(launch), _running: Some(Running::new()) });
@@ -143,8 +143,8 @@ pub fn look_after(request: &LaunchRequest, kernel: &Arc<Kernel>) {
         all.retain_mut(|work| !work.is_done());
         let known = all.iter().find(|work| work.is_of(kernel, stream));
         match known.map(|known| &known.of) {
-            // To track a busy device the event moves behind the new launch; to see a kernel finish it stays behind the
-            // first.
+            // To track a busy device, move the event after the new launch. To see a kernel finish, leave it after the
+            // first launch.
             Some(Of::Launch(launch)) if keeps_busy => {
                 contexts::within(launch.context, || record(launch.event, stream));
             }
@@ -166,7 +166,7 @@ fn record(event: CUevent, stream: usize) -> Status {
     unsafe { driver::cuEventRecord(event, stream as CUstream) }
 }
 
-/// Records a new event behind the work of a stream. Returns it with its context.
+/// Records a new event after the work of a stream. Returns it with its context.
 fn event_behind(stream: usize) -> Option<(usize, CUevent)> {
     let context = streams::context_of(stream).or_else(driver::current_context)?;
     let recorded = contexts::within(context, || {

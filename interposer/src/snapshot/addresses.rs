@@ -1,7 +1,7 @@
-//! Finds out which address ranges the words of memory lead into.
+//! Finds the address ranges that the words of memory point into.
 //!
 //! A kernel finds page-locked memory that is not among its arguments through an address in memory that it can read.
-//! Memory without such an address, in a word at a multiple of 8 bytes, does not lead there.
+//! Only addresses in words at multiples of 8 bytes count.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,8 +1,9 @@
 //! A kernel that computes the identities of many stretches of device memory in one launch.
 //!
-//! What to launch is here; how, is the caller's business: the recorder does it beside the application with the vendor's
-//! plain functions, the replayer through its [`mneme_device::Device`]. A chunk of zeros has the identity
-//! [`ChunkId::ZERO`], as in a recording. The CPU device runs no PTX: there [`mneme_model::hash::recorded_id`] does the same.
+//! This module says what to launch, and the caller launches it: the recorder with the vendor's plain functions next to
+//! the application, the replayer through its [`mneme_device::Device`]. A chunk of zeros has the identity
+//! [`ChunkId::ZERO`], as in a recording. The CPU device cannot run PTX: there [`mneme_model::hash::recorded_id`] does
+//! the same.
 
 use std::ffi::CStr;
 

@@ -1,6 +1,6 @@
 //! Computes the identities of chunks on the device that holds them, and finds the addresses in them.
 //!
-//! The tables of input and results lie in page-locked host memory. The recorder thus takes no device memory, and the
+//! The tables of input and results are in page-locked host memory. The recorder thus takes no device memory, and the
 //! amount of free memory that the application sees stays right.
 
 use std::ffi::{CStr, c_void};

@@ -494,7 +494,7 @@ fn read_here(stretch: Stretch, place: &mut [u8]) -> Result<&[u8], SnapshotError>
     }
 }
 
-/// The identities of the CPU device's memory, computed on all cores. The memory must not change meanwhile.
+/// The identities of the CPU device's memory, computed on all cores. The memory must not change during the call.
 fn hash_in_place(stretches: &[Stretch]) -> Vec<ChunkId> {
     let hash = |stretch: &Stretch| {
         // SAFETY: live memory of the CPU device in this process; its kernels and copies wait at the gate.

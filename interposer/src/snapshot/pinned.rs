@@ -90,7 +90,7 @@ impl Pinned {
     /// The contents of the memory.
     ///
     /// # Safety
-    /// No other thread and no device may write to it meanwhile.
+    /// No other thread and no device may write to it while the result is in use.
     pub unsafe fn bytes(&self) -> &[u8] {
         // SAFETY: mapped for this length; the caller's promise.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.length) }

@@ -115,7 +115,7 @@ impl Arena {
         })
     }
 
-    /// How much of the range an allocation takes. At least one byte stays free behind it: programs pass the end of an
+    /// How much of the range an allocation takes. At least one byte after it stays free: programs pass the end of an
     /// allocation to kernels, and it must not be the address of the next allocation, so a replay can attribute each
     /// address to one allocation.
     fn span(&self, bytes: u64) -> Option<u64> {

@@ -45,7 +45,7 @@ impl Ranges {
         Some(address)
     }
 
-    /// Removes exactly this range. Returns false unless it lies inside one range of the set.
+    /// Removes exactly this range. Returns false unless one range of the set contains it.
     pub fn remove(&mut self, address: u64, size: u64) -> bool {
         let Some((&start, &length)) = self.by_address.range(..=address).next_back() else { return false };
         let (end, wanted_end) = (start + length, address + size);

@@ -44,7 +44,7 @@ impl Descriptors {
         }
     }
 
-    /// Notes the memory that a descriptor names, as long as it is open.
+    /// Notes the memory that an open descriptor names.
     pub fn note(&mut self, descriptor: c_int, memory: u64) {
         match file_of(descriptor) {
             Some(Some(file)) => _ = self.files.insert(file, memory),
@@ -64,7 +64,7 @@ impl Descriptors {
     }
 }
 
-/// The file behind an open descriptor: `Some(None)` unless the file is the memory's own, `None` if it is not open.
+/// The file of a descriptor: `Some(None)` unless the file is the memory's own, `None` if the descriptor is closed.
 fn file_of(descriptor: c_int) -> Option<Option<FileId>> {
     if descriptor < 0 {
         return None;

@@ -23,7 +23,7 @@ use crate::memory::allocations::LiveAllocation;
 use crate::memory::arena::vmm;
 use crate::process::{log, threads};
 
-/// How long the other process may be silent; it sends its request as soon as it is connected.
+/// How long the other process may be silent. It sends its request immediately after connecting.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The pause before the next attempt to accept a connection.

@@ -27,7 +27,7 @@ const BASE: u64 = 0x0800_0000_0000;
 /// The greatest possible number of slabs: the pages of 2 MiB in an arena of 2 TiB.
 const MOST_SLABS: u64 = 1 << 20;
 
-/// Slabs of another process, mapped one behind the other.
+/// Slabs of another process, mapped one after the other.
 struct Mapping {
     start: u64,
     /// Bytes reserved.
@@ -56,7 +56,7 @@ fn imports() -> MutexGuard<'static, BTreeMap<u64, Import>> {
     IMPORTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether an address lies in memory that was opened here.
+/// Whether an address is in memory that was opened here.
 pub fn contains(address: u64) -> bool {
     let within =
         |(start, import): (&u64, &Import)| address < import.mapping.start + import.mapping.size && address >= *start;
@@ -94,7 +94,7 @@ pub fn close(address: u64, wait: impl FnOnce(usize) -> Status) -> Option<Status>
     }
     let removed = {
         let mut imports = imports();
-        // Another thread may have opened it again meanwhile.
+        // Another thread may have opened it again in the meantime.
         if last(&mut imports, address)?.is_none() {
             return Some(Status::SUCCESS);
         }

@@ -324,7 +324,7 @@ pub unsafe fn retain(call: &dyn Fn() -> Status, handle: *mut Handle, address: *m
     unsafe { with_new(call, handle, note) }
 }
 
-/// Releases a handle. The memory lives as long as it is mapped.
+/// Releases a handle. The memory lives until it is unmapped.
 ///
 /// # Safety
 /// The arguments are those of `cuMemRelease`.
