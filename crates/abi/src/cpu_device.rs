@@ -1,10 +1,10 @@
-//! Functions that only the CPU device has, for queries of the recorder.
+//! Functions that only the CPU device has, for the recorder's queries.
 
 use super::cuda::types::*;
 use crate::declare::declare;
 
 declare! { ($)
-    // The code object that a kernel or function is in: where it is and its size in bytes, for as long as the function
-    // is loaded. A kernel of HIP's may be named by the host's address of it, as its launch does.
+    // Start and size, in bytes, of a kernel's or function's code object; valid while the function is loaded. A HIP
+    // kernel may be named by its host address, as in launches.
     100 mneme_cpu_code(function: CUfunction, start: *mut *const c_uchar, size: *mut usize);
 }

@@ -1,20 +1,20 @@
-//! The macro that structures of the vendors' headers are written in.
+//! The macro for structures of the vendors' headers.
 
 use std::alloc::Layout;
 
-/// A declared structure: the header's name for it, and where its fields are.
+/// A declared structure: its name in the header, and the places of its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Structure {
-    /// As C has it, e.g. `CUDA_MEMCPY2D`.
+    /// The name in C, e.g. `CUDA_MEMCPY2D`.
     pub name: &'static str,
-    /// Its size and alignment; `None` for what is a part of the structure.
+    /// Size and alignment; `None` for a declaration of the beginning of a structure.
     pub layout: Option<Layout>,
-    /// Each field by the header's name for it, and its offset in bytes.
+    /// Each field's name in the header, and its offset in bytes.
     pub fields: &'static [(&'static str, usize)],
 }
 
-/// Declares structures laid out as in C: `Name = "C's name" { field: type = "C's name", }`, and `in` for a part of one
-/// from its beginning on. Behind a field that has C's name no other one is written.
+/// Declares structures with C's layout: `Name = "C's name" { field: type = "C's name", }`, and `in` for the beginning
+/// of a structure. A field with the same name in C omits it.
 macro_rules! structures {
     ($($(#[$attribute:meta])* $name:ident $whole:tt $c_name:literal {
         $($(#[$field_attribute:meta])* $field:ident: $type:ty $(= $c_field:literal)?,)*
@@ -29,7 +29,7 @@ macro_rules! structures {
             }
         )*
 
-        /// Every structure that is declared here.
+        /// All structures declared here.
         pub static STRUCTURES: &[$crate::structure::Structure] = &[$(
             $crate::structure::Structure {
                 name: $c_name,

@@ -1,9 +1,9 @@
 //! Descriptions of builds and the protocol that mneme-replay and its builders share.
 //!
-//! It has no LLVM. `mneme-replay` orders builds with it, and `mneme-build-NN`, a program of the compiler's crate, makes
-//! them (see [`protocol`]).
+//! It does not use LLVM. `mneme-replay` orders builds with it, and `mneme-build-NN`, a program of the compiler's crate,
+//! performs them (see [`protocol`]).
 
-// They panic where nobody reads; `mneme_system::console` has what does not.
+// These macros panic if the reader is gone; use `mneme_system::console` instead.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod builder;

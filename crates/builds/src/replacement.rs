@@ -1,4 +1,4 @@
-//! Code in the recorded kernel's place.
+//! Code that replaces the recorded kernel.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -6,7 +6,7 @@ use mneme_recording::CodeKind;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
-/// What is built in the recorded code's place.
+/// The code to build instead of the recorded code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Replacement {
     /// LLVM assembly or bitcode.
@@ -16,7 +16,7 @@ pub enum Replacement {
     Cubin(#[serde(serialize_with = "to_base64", deserialize_with = "from_base64")] Vec<u8>),
 }
 
-/// Code that cannot be taken.
+/// The error for unsuitable code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum CodeError {
     #[error("the PTX is not text")]
@@ -29,7 +29,7 @@ pub enum CodeError {
 
 impl Replacement {
     /// # Errors
-    /// PTX that is not text, or code that replaces no other.
+    /// PTX that is not text, or a kind of code that cannot replace other code.
     pub fn of(kind: CodeKind, bytes: Vec<u8>) -> Result<Self, CodeError> {
         match kind {
             CodeKind::Bitcode | CodeKind::Llir => Ok(Self::Ir(bytes)),

@@ -9,7 +9,7 @@ use mneme_abi::cuda::profiler_structures as p;
 /// The function that fails if CUPTI is older than the GPU.
 const HOST_INITIALIZE: &str = "cuptiProfilerHostInitialize";
 
-/// A call of CUPTI's that failed, as the user is told of it: what it means, and what to do.
+/// A failed call of CUPTI, in a message with its meaning and remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CuptiFailure {
     pub function: &'static str,

@@ -1,4 +1,4 @@
-//! The interfaces that devices are reached through.
+//! The interfaces to devices.
 
 use std::path::Path;
 
@@ -6,17 +6,17 @@ use super::gpu::Gpu;
 use super::{cuda, hip};
 use crate::error::DeviceError;
 
-/// What a library of a vendor's has.
+/// The interface of a vendor's library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interface {
-    /// The CUDA driver's: NVIDIA's GPUs and the CPU device.
+    /// The CUDA driver's, for NVIDIA GPUs and the CPU device.
     Cuda,
-    /// HIP's: AMD's GPUs.
+    /// HIP's, for AMD GPUs.
     Hip,
 }
 
 impl Interface {
-    /// Loads the library and opens device `ordinal`, which is then current on this thread.
+    /// Loads the library and opens device `ordinal`, and makes it current on this thread.
     pub fn open(self, library: &Path, ordinal: i32) -> Result<Gpu, DeviceError> {
         match self {
             Self::Cuda => cuda::open(library, ordinal),

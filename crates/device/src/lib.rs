@@ -1,10 +1,10 @@
-//! Devices that kernels are replayed on.
+//! Devices for replaying kernels.
 //!
-//! [`Device`] is what a replay needs of one, and no more: memory at addresses of our choice, modules, launches timed by
-//! the device. [`gpu`] implements it over a vendor's library: [`cuda`] is any with the CUDA driver's ABI, NVIDIA's or
-//! the CPU device's, [`hip`] is AMD's, so that all are driven by the same code.
+//! [`Device`] is the minimal interface for a replay: memory at chosen addresses, modules, and launches timed by the
+//! device. [`gpu`] implements it over a vendor's library: [`cuda`] supports every library with the CUDA driver's ABI
+//! (NVIDIA's or the CPU device's), and [`hip`] supports AMD's. The same code drives all of them.
 
-// They panic if nobody reads; `mneme_system::console` has functions that do not.
+// These macros panic if the reader is gone; use `mneme_system::console` instead.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod counters;

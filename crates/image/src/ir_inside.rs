@@ -1,11 +1,11 @@
-//! LLVM IR of `mneme-cc` inside code objects for AMD GPUs, which programs load by themselves.
+//! LLVM IR of `mneme-cc` inside code objects for AMD GPUs that programs load at run time.
 //!
-//! The section is the one that objects of programs have. Here nothing has to tell which image a unit became.
+//! The section is the same as in objects of programs, but does not need to record which image a unit became.
 
 use super::ir_section::{self, SECTION, Unit};
 use super::{bundle, code_object, elf};
 
-/// The units in a code object, or in those of an offload bundle; empty for other images.
+/// The units in a code object, or in all code objects of an offload bundle; empty for other images.
 pub fn units(image: &[u8]) -> Vec<Unit<'static>> {
     let plain = bundle::plain(image);
     let entries = plain.iter().flat_map(|plain| bundle::entries(plain)).map(|entry| entry.bytes);

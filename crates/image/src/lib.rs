@@ -1,11 +1,9 @@
-//! Images of code, and the LLVM IR that travels with them.
+//! Images of code, and the LLVM IR embedded in them.
 //!
-//! There are ELF objects, fat binaries, machine code, PTX, offload bundles and CPU code objects.
-//!
-//! Everything here reads untrusted bytes: it must not panic and must not allocate more than a small multiple of its
-//! input.
+//! Images are ELF objects, fat binaries, machine code, PTX, offload bundles and CPU code objects. All code here reads
+//! untrusted bytes: it must not panic, and must not allocate more than a small multiple of its input.
 
-// They panic if nobody reads; `mneme_system::console` has functions that do not.
+// These macros panic if the reader is gone; use `mneme_system::console` instead.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod bitcode;

@@ -1,4 +1,4 @@
-//! Sums by which a loaded image is recognised as the one that a translation unit became.
+//! Sums that identify a loaded image as the one made from a translation unit.
 
 use std::borrow::Cow;
 
@@ -7,15 +7,14 @@ use mneme_model::hash::checksum;
 use super::elf::long;
 use super::{bundle, elf, fatbin};
 
-/// The sum of an image: a fat binary, an offload bundle, machine code or PTX. What follows it in `bytes` does not
-/// count.
+/// The sum of an image: a fat binary, an offload bundle, machine code or PTX. Bytes after the image are ignored.
 pub fn of_image(bytes: &[u8]) -> u64 {
     let size = fatbin::size(bytes).or_else(|| bundle::size(long(bytes))).or_else(|| elf::size(long(bytes)));
     let size = size.and_then(|size| usize::try_from(size).ok()).map_or(bytes.len(), |size| size.min(bytes.len()));
     checksum(&bytes[..size])
 }
 
-/// The sums of an image and of each that it contains, which a program may load by itself.
+/// The sums of an image and of all images in it, which a program may load separately.
 pub fn of_image_and_parts(bytes: &[u8]) -> Vec<u64> {
     let mut sums = vec![of_image(bytes)];
     let entries = fatbin::entries(bytes);

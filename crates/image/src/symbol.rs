@@ -1,8 +1,8 @@
-//! Mangled names without what a compiler adds for each translation unit.
+//! Mangled names without the compiler's additions for each translation unit.
 
-/// A mangled name without what a compiler adds to it to tell translation units apart: clang appends `__intern__<id>` or
-/// `__static__<id>` (for AMD with dots), nvcc prefixes `__nv_static_<n>_<n characters>_`, each to private names of
-/// relocatable code.
+/// A mangled name without the suffix or prefix that distinguishes translation units. For private names of relocatable
+/// code, clang appends `__intern__<id>` or `__static__<id>` (for AMD with dots), and nvcc prefixes `__nv_static_<n>_<n
+/// characters>_`.
 pub fn without_unit(name: &str) -> &str {
     let after_prefix = || {
         let (length, rest) = name.strip_prefix("__nv_static_")?.split_once('_')?;
@@ -15,7 +15,7 @@ pub fn without_unit(name: &str) -> &str {
         .unwrap_or(name)
 }
 
-/// What clang has appended to a private name of relocatable code for AMD, empty for any other name.
+/// The suffix that clang appends to a private name of relocatable code for AMD; empty for other names.
 pub fn unit_of_amd(name: &str) -> &str {
     [".intern.", ".static."].iter().find_map(|mark| name.get(name.rfind(mark)?..)).unwrap_or_default()
 }

@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use crate::hash::checksum;
 
-/// The member as it is written, and the sum of a text that has none yet.
+/// The member as written, with an empty sum.
 const MEMBER: &str = "\"checksum\": \"";
 pub const NO_CHECKSUM: &str = "0000000000000000";
 
-/// Where the digits of the checksum are: after the last such key.
+/// The range of the checksum's digits: after the last such key.
 fn digits(text: &[u8]) -> Option<Range<usize>> {
     let start = text.windows(MEMBER.len()).rposition(|window| window == MEMBER.as_bytes())? + MEMBER.len();
     (start + NO_CHECKSUM.len() < text.len()).then(|| start..start + NO_CHECKSUM.len())
@@ -22,7 +22,7 @@ pub fn checksum_of(text: &[u8]) -> Option<String> {
     Some(format!("{:016x}", checksum(&plain)))
 }
 
-/// Writes the checksum of a text into its place, if it has one.
+/// Writes the checksum of a text into its place, if the text has one.
 pub fn write_checksum(text: &mut [u8]) {
     if let Some((sum, digits)) = checksum_of(text).zip(digits(text)) {
         text[digits].copy_from_slice(sum.as_bytes());

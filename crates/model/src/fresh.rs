@@ -17,7 +17,7 @@ const SEEDS: u64 = 2 * WAYS * PARTS;
 /// Inputs that are tried for each wanted one, at most.
 const TRIES: u32 = 3;
 
-/// What became of the application's own code on an input.
+/// The result of the application's own code on an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputTrial {
     Useful,
@@ -49,13 +49,13 @@ impl SeedChoice {
         Self { wanted, losses: 0, waiting, useful: Vec::new(), discarded: Vec::new() }
     }
 
-    /// The first seed of a random choice.
+    /// The first seed of a random selection.
     pub fn start(random: u64) -> u64 {
         // Fewer than 53 bits, because some readers of JSON support no more.
         (random >> 16) * WAYS
     }
 
-    /// The next seed to try; `None` if there are enough, or there is no hope.
+    /// The next seed to try; `None` if there are enough, or if success is unlikely.
     pub fn next_seed(&mut self) -> Option<u64> {
         let tried = self.useful.len() + self.discarded.len();
         let is_over = self.useful.len() >= self.wanted as usize
@@ -67,7 +67,7 @@ impl SeedChoice {
         if self.losses > 0 {
             self.waiting.retain(|seed| is_gentle(*seed));
         }
-        // Inputs of the same part add less.
+        // Inputs of the same part add less information.
         let is_new = |seed: &u64| self.useful.iter().all(|useful| useful % PARTS != seed % PARTS);
         let place = self.waiting.iter().position(is_new).or((!self.waiting.is_empty()).then_some(0))?;
         Some(self.waiting.remove(place))
@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    /// All seeds that are tried.
+    /// All seeds tried.
     fn chosen(first: u64, wanted: u32, trial: impl Fn(u64) -> InputTrial) -> (SeedChoice, Vec<u64>) {
         let (mut choice, mut tried) = (SeedChoice::new(first, wanted), Vec::new());
         while let Some(seed) = choice.next_seed() {

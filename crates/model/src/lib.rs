@@ -1,10 +1,10 @@
-//! The words in which the programs of Mneme talk to each other and to their users.
+//! The data that Mneme's programs exchange with each other and with users.
 //!
-//! Configurations, launches, results, observations, tolerances and the limits of devices are plain data, and
-//! [`protocol`] is what `mneme-replay serve` and its clients send. Everything here is read and written as JSON or shown
-//! to people.
+//! Configurations, launches, results, observations, tolerances and device limits are plain data, and [`protocol`]
+//! defines the messages between `mneme-replay serve` and its clients. All types here are serialised as JSON or shown to
+//! people.
 
-// They panic if nobody reads; `mneme_system::console` has functions that do not.
+// These macros panic if the reader is gone; use `mneme_system::console` instead.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod amd_hardware;

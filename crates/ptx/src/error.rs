@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// What cannot be lifted, by name.
+/// The name of the unsupported construct.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("line {line}: {what}")]
 pub struct LiftError {

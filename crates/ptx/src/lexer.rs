@@ -5,7 +5,8 @@ use memchr::{memchr, memchr3};
 /// A word of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Token<'a> {
-    /// Names, opcodes with their modifiers, single directives: all of letters, digits, `_`, `$`, `%`, `.` and `::`.
+    /// Names, opcodes with their modifiers, and single directives: words of letters, digits, `_`, `$`, `%`, `.` and
+    /// `::`.
     Word(&'a str),
     Number(&'a str),
     Text(&'a str),
@@ -27,7 +28,7 @@ impl<'a> Lexer<'a> {
         Self { text, at: 0, line: 1 }
     }
 
-    /// The bytes that were read so far.
+    /// The number of bytes read.
     pub fn place(&self) -> usize {
         self.at
     }
@@ -36,15 +37,15 @@ impl<'a> Lexer<'a> {
         self.text.as_bytes().get(self.at + ahead).copied().unwrap_or(0)
     }
 
-    /// Goes on at the end of the line.
+    /// Skips to the end of the line.
     pub fn skip_line(&mut self) {
         while self.at < self.text.len() && self.byte(0) != b'\n' {
             self.at += 1;
         }
     }
 
-    /// Goes on behind the brace that closes an open one, whose contents are most of a module and are not looked at;
-    /// false if there is none. Lines are not counted.
+    /// Skips to after the brace that closes an open one; false if that is missing. Does not look at the contents, which
+    /// are most of a module, or count lines.
     pub fn skip_block(&mut self) -> bool {
         let bytes = self.text.as_bytes();
         let next_slash = |at: usize| memchr(b'/', &bytes[at..]).map_or(bytes.len(), |length| at + length);
@@ -56,7 +57,7 @@ impl<'a> Lexer<'a> {
                 None => return false,
                 Some(b'{') => depth += 1,
                 Some(b'}') => depth -= 1,
-                // A string or a comment, with braces that are none.
+                // Braces in a string or comment do not count.
                 Some(_) => {
                     let before = self.at;
                     self.skip_blanks();
@@ -106,7 +107,7 @@ impl<'a> Lexer<'a> {
             self.number();
             return Token::Number(&self.text[start..self.at]);
         }
-        // A name has more than its `%`; alone it is the remainder of a division.
+        // A name has more than its `%`; a single `%` is the remainder operator.
         if is_part(first) && (first != b'%' || is_part(self.byte(1))) {
             self.word();
             return Token::Word(&self.text[start..self.at]);
@@ -125,7 +126,7 @@ impl<'a> Lexer<'a> {
             self.at += 2;
             return Token::Double([first, second]);
         }
-        // The rest of a character of several bytes is no word either.
+        // Skip the rest of a multi-byte character.
         self.at += self.text[start..].chars().next().map_or(1, char::len_utf8);
         Token::Mark(first)
     }

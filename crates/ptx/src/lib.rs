@@ -1,8 +1,8 @@
-//! PTX: read once, and written as LLVM assembly for a GPU or for the CPU device, without LLVM.
+//! PTX: parsed once, and written as LLVM assembly for a GPU or for the CPU device, without LLVM.
 //!
-//! [`outline`] splits a module into its functions and variables. [`lift`] makes LLVM IR for NVPTX of a whole module
-//! (docs/how-it-works/lifting.md tells what becomes of what), and [`inline`] the code of a function for the CPU device
-//! of inline assembly. Both use the same lexer, parser and emitter, and the same table of instructions.
+//! [`outline`] splits a module into its functions and variables. [`lift`] translates a whole module to LLVM IR for
+//! NVPTX (see docs/how-it-works/lifting.md), and [`inline`] translates inline assembly to the code of a function for
+//! the CPU device. Both use the same lexer, parser, emitter, and table of instructions.
 
 mod assembly;
 mod bits;

@@ -1,13 +1,14 @@
-//! Barriers in memory (`mbarrier`), and the copies that complete a phase of one.
+//! Barriers in memory (`mbarrier`), and copies that complete their phases.
 //!
-//! PTX leaves open what is in the 64 bits of one. Here: arrivals that the phase still needs (20 bits), arrivals of each
-//! phase (20), bytes that are still to come (22, signed), and the phase's parity. A state is these bits as they were.
+//! PTX does not define the layout of a barrier's 64 bits. Here they are: arrivals that the phase still needs (20 bits),
+//! arrivals of each phase (20), outstanding bytes (22, signed), and the phase's parity. A state is a copy of these
+//! bits.
 
 use super::emitter::Emitter;
 use super::resolve::{Op, Resolved};
 use super::syntax::Space;
 
-/// What may stand in an instruction without being read here: accesses are in the order that the strongest asks for.
+/// Modifiers that are ignored: all accesses have the strongest possible order.
 fn is_ignored(part: &str) -> bool {
     part.starts_with("shared")
         || matches!(part, "cta" | "cluster" | "gpu" | "sys" | "relaxed" | "acquire" | "release" | "b64")
@@ -58,7 +59,7 @@ impl<'a> Emitter<'a, '_> {
                 let count = self.value(format!("and i64 {state}, 1048575"));
                 self.write_bits(to, 64, &count, false)
             }
-            // How long a wait may take at most is left out: the loop around it gives its turn away.
+            // The time limit of a wait is ignored: the loop around it yields.
             (["test_wait"], [done, at, state]) | (["try_wait"], [done, at, state] | [done, at, state, _]) => {
                 let (at, state) = (self.shared_or_generic(op, at)?, self.bits(state, 64)?);
                 let done_now = self.value(format!("call i1 @__mneme_cpu.mbarrier_left(ptr {at}, i64 {state})"));
@@ -76,9 +77,9 @@ impl<'a> Emitter<'a, '_> {
         }
     }
 
-    /// `cp.async`: copies are done at once, so that waiting for one has nothing to do, and then its bytes have come.
+    /// `cp.async`: copies complete at once, so waiting for one does nothing.
     pub fn copy(&mut self, op: &Op<'a>) -> Option<()> {
-        // A hint, and the policy that comes with it.
+        // A hint, and its policy.
         let (modifiers, operands) = match (&op.modifiers[..], &op.operands[..]) {
             ([modifiers @ .., "L2::cache_hint"], [operands @ .., _]) => (modifiers, operands),
             all => all,
@@ -102,7 +103,7 @@ impl<'a> Emitter<'a, '_> {
                 let at = self.shared_or_generic(op, at)?;
                 self.update(&at, ("1", "0", "0")).map(drop)
             }
-            // One more is waited for, and arrives.
+            // One more arrival is expected, and happens.
             (["async", "mbarrier", "arrive", ..], [at]) => self.shared_or_generic(op, at).map(drop),
             (["async", "bulk", "commit_group" | "wait_group", ..], _) => Some(()),
             (
@@ -129,13 +130,14 @@ impl<'a> Emitter<'a, '_> {
         self.line(format_args!("call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {from}, i64 {size}, i1 false)"));
     }
 
-    /// Bytes have come.
+    /// Counts arrived bytes.
     fn complete(&mut self, at: &str, bytes: &str) -> Option<()> {
         let fewer = self.value(format!("sub i32 0, {bytes}"));
         self.update(at, ("0", "0", &fewer)).map(drop)
     }
 
-    /// Counts arrivals, those that later phases do not have, and bytes that are to come; gives the state before.
+    /// Updates the counts of arrivals, of arrivals dropped from later phases, and of outstanding bytes; returns the
+    /// previous state.
     fn update(&mut self, at: &str, (arrived, dropped, bytes): (&str, &str, &str)) -> Option<String> {
         Some(self.value(format!(
             "call i64 @__mneme_cpu.mbarrier_count(ptr {at}, i32 {arrived}, i32 {dropped}, i32 {bytes})"

@@ -1,4 +1,4 @@
-//! Lifting of a whole program's PTX, of which some kernels may be beyond it.
+//! Lifts a whole program's PTX, skipping unsupported kernels.
 
 use std::collections::HashSet;
 
@@ -7,10 +7,10 @@ use super::lifted::Lifted;
 use super::module::lift;
 use super::outline::PtxModule;
 
-/// A module, and the kernels that it is without, each with the reason.
+/// A lifted module, and the skipped kernels with reasons.
 ///
 /// # Errors
-/// What cannot be lifted stands outside of kernels and of what single kernels call.
+/// An unsupported construct is outside kernels and functions of single kernels.
 pub fn lift_program(text: &str) -> Result<(Lifted, Vec<(String, LiftError)>), LiftError> {
     let text = text.trim_end_matches('\0');
     let error = match lift(text) {

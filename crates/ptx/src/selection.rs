@@ -41,7 +41,7 @@ impl<'a> Emitter<'a, '_> {
         }
     }
 
-    /// A choice: numbers may be written as the other kind.
+    /// An operand of a selection; numbers may be written as the other kind.
     fn selected(&mut self, operand: &Resolved<'a>, ty: Ty, scalar: Scalar) -> Option<String> {
         if let Some(value) = self.read(operand, ty) {
             return Some(value);
@@ -90,7 +90,7 @@ impl<'a> Emitter<'a, '_> {
         }
         match (to, &combined[..]) {
             (Resolved::Pair(first, second), [value]) => {
-                // The comparison is negated, and not what it is combined with.
+                // Negates the comparison, but not the combined predicate.
                 let not = self.value(format_args!("xor i1 {}, true", conditions[0]));
                 let not = combine(self, &not)?;
                 self.write_to(first, Ty::Int(1), value, false)?;
@@ -113,7 +113,7 @@ impl<'a> Emitter<'a, '_> {
         Some(self.value(format_args!("{opcode} {condition} {} {a}, {b}", ty.text())))
     }
 
-    /// Writes truths as numbers: 1.0 for floats, all ones for integers.
+    /// Writes booleans as numbers: 1.0 for floats, all ones for integers.
     fn truth(&mut self, to: &Resolved<'a>, wanted: Type, conditions: &[String]) -> Option<()> {
         let each = wanted.bits() / conditions.len() as u32;
         let one: i128 = match (wanted.scalar.kind, each) {

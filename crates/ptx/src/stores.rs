@@ -8,13 +8,13 @@ use super::syntax::{Instruction, Operand, Space, Statement};
 /// Memory that an instruction may write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Store {
-    /// As the instruction says.
+    /// The space that the instruction names.
     pub space: Space,
-    /// The number of the assembly's operand that is the address, if it is one.
+    /// The number of the assembly's address operand, if the address is an operand.
     pub operand: Option<usize>,
 }
 
-/// Instructions that only read what their brackets name.
+/// Instructions that only read the memory in brackets.
 const READS: [&str; 18] = [
     "ld.",
     "ldu.",
@@ -36,7 +36,7 @@ const READS: [&str; 18] = [
     "fence.",
 ];
 
-/// What the instructions of inline assembly may write; none if the text cannot be read.
+/// The memory that inline assembly may write; `None` if the text cannot be parsed.
 pub fn stores(text: &str) -> Option<Vec<Store>> {
     let source = format!("{};}}", with_named_operands(text));
     let mut parser = Parser::new(&source);

@@ -21,7 +21,7 @@ impl<'a> Emitter<'a, '_> {
         let (a, b, c) = (self.bits(a, 32)?, self.bits(b, 32)?, self.bits(c, 32)?);
         let (result, left, right) = match op.types()[..] {
             [result, left, right] => (result.scalar, left.scalar, right.scalar),
-            // `vset` has no type of its result.
+            // `vset` lacks a type for its result.
             [left, right] => (left.scalar, left.scalar, right.scalar),
             _ => return None,
         };
@@ -44,7 +44,7 @@ impl<'a> Emitter<'a, '_> {
             }
             return self.write_bits(to, 32, &sum, false);
         }
-        // Lanes that an instruction's mask leaves out come from c; all lanes are taken here.
+        // Lanes outside an instruction's mask come from c; here all lanes are in the mask.
         let parts: Vec<String> = values.iter().map(|value| self.resize(value, 32, bits, false)).collect();
         let value = self.join(&parts, bits);
         self.write_bits(to, 32, &value, false)
@@ -52,7 +52,7 @@ impl<'a> Emitter<'a, '_> {
 
     fn video_lane(&mut self, op: &Op<'a>, operation: &str, x: &str, y: &str) -> Option<String> {
         let mut extremum = |name: &str| self.value(format!("call i32 @llvm.{name}.i32(i32 {x}, i32 {y})"));
-        // Lanes are extended to 32 bits, so that signed comparison is right for both signs.
+        // Lanes are extended to 32 bits, so signed comparison works for both signs.
         Some(match operation {
             "vadd" => self.value(format!("add i32 {x}, {y}")),
             "vsub" => self.value(format!("sub i32 {x}, {y}")),

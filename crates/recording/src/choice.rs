@@ -1,4 +1,4 @@
-//! The choice of a kernel in a folder of recordings, by its name or by one of its instances.
+//! Selects a kernel in a folder of recordings, by its name or by one of its instances.
 
 use std::path::{Path, PathBuf};
 
@@ -7,13 +7,13 @@ use mneme_model::text::closest;
 use super::database::{KernelRecord, kernels};
 use crate::error::RecordingError;
 
-/// Names that an error offers.
+/// The maximum number of names to suggest in an error.
 const FEW: usize = 5;
 
-/// The kernel's file: `path` itself, or the one in that folder which has an instance `id` and is called `name`.
+/// The kernel's file: `path` itself, or the file in that folder that has an instance `id` and the name `name`.
 ///
-/// A name is a kernel's mangled or demangled name, with or without its parameters, or a part of it. A whole name goes
-/// before parts of others.
+/// A name is a kernel's mangled or demangled name, with or without its parameters, or a part of it. A complete match
+/// takes precedence over partial ones.
 ///
 /// # Errors
 /// [`RecordingError::Choice`] if the name fits several kernels or none; [`RecordingError::NoInstance`] and
@@ -21,7 +21,7 @@ const FEW: usize = 5;
 pub fn choose(path: &Path, id: Option<&str>, name: Option<&str>) -> Result<PathBuf, RecordingError> {
     let files = match (path.is_dir(), name) {
         (true, _) => kernels(path)?,
-        // The caller looks for the instance when it reads the file.
+        // The caller looks up the instance when it reads the file.
         (false, None) => return Ok(path.into()),
         (false, Some(_)) => vec![path.to_path_buf()],
     };
@@ -50,7 +50,7 @@ pub fn choose(path: &Path, id: Option<&str>, name: Option<&str>) -> Result<PathB
     }
 }
 
-/// Leaves the kernels that have an instance `id` and are called `name`: by their whole name if any is.
+/// Keeps the kernels that have an instance `id` and match `name`: only complete matches, if there are any.
 pub fn narrow<T>(found: &mut Vec<T>, kernel: impl Fn(&T) -> &KernelRecord, id: Option<&str>, name: Option<&str>) {
     if let Some(id) = id {
         found.retain(|it| kernel(it).find(id).is_some());
@@ -62,12 +62,12 @@ pub fn narrow<T>(found: &mut Vec<T>, kernel: impl Fn(&T) -> &KernelRecord, id: O
     }
 }
 
-/// Whether a kernel's name is this one, or has it as a part.
+/// Whether a kernel's name equals or contains this one.
 fn is_named(kernel: &KernelRecord, name: &str) -> bool {
     kernel.kernel_name.contains(name) || kernel.demangled_name.contains(name)
 }
 
-/// Whether this is all of a kernel's name: mangled, demangled, or demangled without its parameters.
+/// Whether this is a kernel's complete name: mangled, demangled, or demangled without its parameters.
 fn is_whole_name(kernel: &KernelRecord, name: &str) -> bool {
     let demangled = kernel.demangled_name.as_str();
     kernel.kernel_name == name || demangled == name || demangled.split('(').next() == Some(name)
@@ -140,7 +140,7 @@ mod tests {
         let empty = tempfile::tempdir().unwrap();
         assert!(matches!(choose(empty.path(), None, None), Err(RecordingError::Empty { .. })));
         assert_eq!(choose(Path::new("7.json"), None, None).unwrap(), Path::new("7.json"));
-        // A file that is named is the kernel's, or refused.
+        // An explicitly named file either belongs to the kernel or is refused.
         let file = folder.path().join("3.json");
         assert_eq!(choose(&file, None, Some("sum")).unwrap(), file);
         assert!(choose(&file, None, Some("scan")).unwrap_err().is_usage());

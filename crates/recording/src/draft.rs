@@ -1,6 +1,5 @@
-//! The draft of an instance: its files under temporary names.
-//!
-//! [`publish`](super::publication::publish) gives them their own names.
+//! A draft of an instance: its files under temporary names, until [`publish`](super::publication::publish) renames
+//! them.
 
 use std::fs::File;
 use std::io::Write;
@@ -23,14 +22,14 @@ impl<'a> Draft<'a> {
         Self { folder, files: Vec::new() }
     }
 
-    /// Writes a manifest. The chunks that it names must be on disk (synced) before the instance is published.
+    /// Writes a manifest. Sync the chunks that it names before you publish the instance.
     pub fn add_state(&mut self, name: &str, state: &MemoryState) -> Result<u64, RecordingError> {
         let bytes = state.encode();
         let path = self.folder.join(name);
         self.add(name, |file| file.write_all(&bytes).map(|()| bytes.len() as u64).map_err(RecordingError::io(path)))
     }
 
-    /// Writes a file, in place of one that was added under this name; `write` is given it, and tells its length, bytes.
+    /// Writes a file, replacing one added under this name; `write` receives it and returns its length, bytes.
     pub fn add(
         &mut self,
         name: &str,
@@ -47,7 +46,7 @@ impl<'a> Draft<'a> {
         self.files.iter().map(|(_, file, _)| file)
     }
 
-    /// Gives the files their names; the bytes in them.
+    /// Renames the files to their final names; returns their total size, bytes.
     pub(super) fn take_names(self) -> Result<u64, RecordingError> {
         let mut bytes = 0;
         for (name, file, length) in self.files {

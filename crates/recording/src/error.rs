@@ -11,10 +11,10 @@ use mneme_system::exit;
 pub enum RecordingError {
     #[error("{path}: {source}", path = path.display())]
     Io { path: PathBuf, source: std::io::Error },
-    /// A path that the user names.
+    /// A path named by the user.
     #[error("{path} is missing; name the folder that mneme record wrote (-rdb), or the .json file of a kernel in it", path = path.display())]
     Missing { path: PathBuf },
-    /// Another user can change what would be run; a sentence.
+    /// Another user can change the code to run; a sentence.
     #[error("{0}")]
     Stranger(String),
     #[error("{path} is damaged: {what}; record the kernel again, into another folder", path = path.display())]
@@ -46,7 +46,7 @@ pub enum RecordingError {
     MissingChunk { path: PathBuf, chunk: String },
 }
 
-/// What the existing Mneme's files have no place for.
+/// Data that the existing Mneme's files do not support.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoPlace {
     #[error("its code is no LLVM bitcode; build the program with mneme-cc")]
@@ -62,12 +62,12 @@ pub enum NoPlace {
 }
 
 impl RecordingError {
-    /// Whether the command line is at fault, and not the recording: it does not select one kernel and instance.
+    /// Whether the command line is at fault, not the recording: it does not select one kernel and instance.
     pub fn is_usage(&self) -> bool {
         matches!(self, Self::Ambiguous { .. } | Self::Choice(_) | Self::NoInstance { .. })
     }
 
-    /// The status of a program that ends by this.
+    /// The exit status of a program that fails with this error.
     pub fn exit_status(&self) -> i32 {
         match self {
             Self::Io { source, .. } if is_full(source) => exit::INTERNAL,
@@ -77,7 +77,7 @@ impl RecordingError {
         }
     }
 
-    /// Names a file or folder that the user has named and that cannot be opened.
+    /// The error for a file or folder named by the user that cannot be opened.
     pub(crate) fn named(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         move |source| match source.kind() {
             std::io::ErrorKind::NotFound => Self::Missing { path: path.into() },
@@ -85,7 +85,7 @@ impl RecordingError {
         }
     }
 
-    /// Names the file of an error.
+    /// Adds the file to an error.
     pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { path, source }

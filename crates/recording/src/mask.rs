@@ -6,9 +6,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::manifest::CHUNK;
 
-/// Bytes that have one byte of a mask.
+/// The number of bytes covered by a byte of a mask.
 const WORD: usize = 8;
-/// Equal bytes that are skipped at a time.
+/// The number of equal bytes to skip at a time.
 const BLOCK: usize = 4096;
 
 /// One bit for each byte of a chunk, the lowest first.
@@ -61,7 +61,7 @@ impl Mask {
         self.0.iter().all(|bits| *bits == 0)
     }
 
-    /// Bytes that it has in a range.
+    /// The number of its bytes in a range.
     pub fn count(&self, range: Range<usize>) -> u64 {
         let own = |place: usize| place * 8..place * 8 + 8;
         let first = range.start / 8;
@@ -76,12 +76,13 @@ impl Mask {
         cells.map(of).sum()
     }
 
-    /// The words of 8 bytes that it has bytes of, by their offsets.
+    /// The offsets of the 8-byte words that contain some of its bytes.
     pub fn words(&self) -> impl Iterator<Item = usize> + '_ {
         self.0.iter().enumerate().filter(|(_, bits)| **bits != 0).map(|(place, _)| place * WORD)
     }
 
-    /// The aligned elements of `size` bytes (1, 2, 4 or 8) that it has bytes of, among the first `length` bytes.
+    /// The aligned elements of `size` bytes (1, 2, 4 or 8) that contain some of its bytes, among the first `length`
+    /// bytes.
     #[must_use]
     pub fn widened(mut self, size: usize, length: usize) -> Self {
         let element = match size {
@@ -102,27 +103,27 @@ impl Mask {
         self
     }
 
-    /// Removes the bytes that another one lacks.
+    /// Removes the bytes that the other mask lacks.
     pub fn keep(&mut self, other: &Self) {
         self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own &= other);
     }
 
-    /// Adds the bytes of another one.
+    /// Adds the bytes of another mask.
     pub fn add(&mut self, other: &Self) {
         self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own |= other);
     }
 
-    /// Removes the bytes of another one.
+    /// Removes the bytes of another mask.
     pub fn remove(&mut self, other: &Self) {
         self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own &= !other);
     }
 
-    /// Fills its bytes with what differs from the recorded result in the bits of `pattern`.
+    /// Fills its bytes with values that differ from the recorded result in the bits of `pattern`.
     pub fn fill(&self, bytes: &mut [u8], result: &[u8], pattern: u8) {
         self.replace(bytes, result, |result| result ^ pattern);
     }
 
-    /// Makes its bytes what they are in `with`.
+    /// Copies its bytes from `with`.
     pub fn copy(&self, bytes: &mut [u8], with: &[u8]) {
         self.replace(bytes, with, |with| with);
     }
@@ -139,12 +140,12 @@ impl Mask {
     }
 }
 
-/// A bit for each byte of a word that is not 0, the lowest first.
+/// A bit for each nonzero byte of a word, the lowest first.
 fn differing_bytes(word: u64) -> u8 {
     const LOW: u64 = 0x7f7f_7f7f_7f7f_7f7f;
-    // The highest bit of each byte that is not 0.
+    // The highest bit of each nonzero byte.
     let high = (((word & LOW) + LOW) | word) & !LOW;
-    // The product gathers these bits, 7 apart, in the highest byte.
+    // The product gathers these bits, which are 7 apart, in the highest byte.
     ((high >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
 }
 

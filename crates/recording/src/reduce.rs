@@ -1,4 +1,4 @@
-//! The reduction of recorded memory to the part of it that a launch needs.
+//! Reduces recorded memory to the part that a launch needs.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -7,9 +7,9 @@ use mneme_model::hash::ChunkId;
 
 use super::manifest::{Allocation, CHUNK, MemoryState, pair};
 
-/// Leaves in both states the chunks of allocations that have a byte of `needed` (addresses, ascending and disjoint),
-/// that the launch has changed, or that are in an allocation which `stays_whole`. Neighbours become one allocation.
-/// Variables stay: their code has them anyway.
+/// Keeps only the chunks of allocations that contain a byte of `needed` (addresses, ascending and disjoint), that the
+/// launch has changed, or that are in an allocation which `stays_whole`. Adjacent chunks become one allocation.
+/// Variables stay, because their code contains them anyway.
 pub fn reduce(
     prologue: &mut MemoryState,
     epilogue: &mut MemoryState,
@@ -130,7 +130,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every chunk that is left is where it was, none that is needed or changed is missing, and no other is there.
+        /// Remaining chunks keep their places; all needed or changed chunks remain, and no others.
         #[test]
         fn nothing_else_stays(
             sizes in prop::collection::vec(1..9 * CHUNK, 1..5),

@@ -1,9 +1,9 @@
-//! Errors in the folders that options and variables name.
+//! Errors in folders named by options and variables.
 
 use std::io;
 use std::path::PathBuf;
 
-/// A folder that a program is told to use, and cannot.
+/// The error for an unusable folder.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
     #[error("--trust '{}' cannot be used: {source}", folder.display())]

@@ -1,10 +1,10 @@
-//! A program's process and the machine that it runs on.
+//! A program's process and its machine.
 //!
-//! It has files and whom to trust with them, the environment, standard output and error, exit statuses, threads and
-//! signals, and the places where Mneme and the vendors' tools are installed. The recorder and the CPU device are loaded
-//! into other people's processes with it, so it starts nothing by itself.
+//! This crate provides files and their trust, the environment, standard output and error, exit statuses, threads and
+//! signals, and the locations of Mneme and of the vendors' tools. The recorder and the CPU device load it into other
+//! people's processes, so it starts nothing by itself.
 
-// They panic if nobody reads; `console` has functions that do not.
+// These macros panic if the reader is gone; use `console` instead.
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
 pub mod address_space;

@@ -1,6 +1,6 @@
-//! Enumerations and flags of the driver as the recorder hands them to it.
+//! Enumerations and flags of the driver, as the recorder passes them.
 //!
-//! They are cudarc's. What is read of an application is a number: an enumeration need not be one that is known here.
+//! They are cudarc's. Values from an application are plain numbers, because they may be unknown here.
 
 pub use cudarc::driver::sys::{
     CU_MEMHOSTALLOC_DEVICEMAP, CU_MEMHOSTREGISTER_DEVICEMAP, CU_MEMHOSTREGISTER_IOMEMORY, CU_MEMHOSTREGISTER_PORTABLE,

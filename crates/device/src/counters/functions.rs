@@ -1,4 +1,4 @@
-//! The functions of CUPTI that count, and what their failures mean.
+//! CUPTI's functions for counting, and the meaning of their failures.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::path::PathBuf;
@@ -10,10 +10,10 @@ use crate::cupti;
 use crate::cupti_failure::CuptiFailure;
 use crate::error::ProfilerError;
 
-/// The library behind CUPTI's host half, which CUPTI looks for by its name alone.
+/// The library behind CUPTI's host half, which CUPTI loads by its bare name.
 const HOST: &str = "libnvperf_host.so";
 
-/// A function of CUPTI's, which takes the place of its parameters.
+/// A function of CUPTI's, which takes a pointer to its parameters.
 pub struct Function<P> {
     pub name: &'static str,
     pointer: unsafe extern "C" fn(*mut P) -> c_int,
@@ -28,7 +28,7 @@ pub struct Failed {
 
 impl<P> Function<P> {
     /// # Safety
-    /// What the parameters point to is as the function wants it.
+    /// The targets of the parameters' pointers must satisfy the function's requirements.
     pub unsafe fn call(&self, parameters: &mut P) -> Result<(), Failed> {
         // SAFETY: as the caller promises.
         let code = unsafe { (self.pointer)(parameters) };
@@ -38,11 +38,11 @@ impl<P> Function<P> {
 
 macro_rules! functions {
     ($($field:ident: $parameters:ident = $symbol:literal;)*) => {
-        /// The functions, in a library that stays loaded as long as they.
+        /// The functions, with the library that contains them.
         pub struct Functions {
             $(pub $field: Function<p::$parameters>,)*
             text: unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int,
-            /// Where the library is.
+            /// The library's path.
             pub path: PathBuf,
             _library: Library,
             _host: Option<Library>,
@@ -52,7 +52,7 @@ macro_rules! functions {
             /// Loads CUPTI; `toolkits` are roots of CUDA installations.
             ///
             /// # Errors
-            /// It is not installed, or too old.
+            /// CUPTI is not installed, or is too old.
             pub fn load(toolkits: &[PathBuf]) -> Result<Self, ProfilerError> {
                 let (library, path) = cupti::library(toolkits)?;
                 let beside = path.parent().map(|folder| folder.join(HOST)).filter(|path| path.is_file());

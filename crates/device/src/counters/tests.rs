@@ -1,12 +1,10 @@
-//! The protocol with CUPTI, against a library that insists on it.
-//!
-//! It is compiled with CUPTI's own headers.
+//! Tests the protocol with CUPTI against a strict stand-in library, compiled with CUPTI's own headers.
 
 use super::*;
 use std::process::Command;
 
-/// A CUPTI with one chip, three counters in two passes, and the order that its documentation wants. `FAILING` is a
-/// function that fails with `CODE`.
+/// A CUPTI with one chip, three counters in two passes, and checks of the documented order of calls. The function
+/// `FAILING` fails with `CODE`.
 const STAND_IN: &str = r#"
     #include <string.h>
     #include <math.h>
@@ -111,7 +109,7 @@ impl Toolkit {
         let (source, library) = (folder.path().join("cupti.c"), folder.path().join("lib64/libcupti.so.13"));
         std::fs::create_dir(folder.path().join("lib64")).unwrap();
         std::fs::write(&source, STAND_IN).unwrap();
-        // A header includes this one of C++, and needs nothing of it.
+        // A header includes this C++ header without using it.
         std::fs::write(folder.path().join("string"), "").unwrap();
         let headers = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.deps/cuda/include");
         let mut compiler = Command::new("cc");
@@ -126,7 +124,7 @@ impl Toolkit {
     }
 }
 
-/// Notes what is asked of it, and fails in the launch of this number.
+/// Notes the calls, and fails in the launch with this number.
 struct Launches<'a> {
     counters: *mut i32,
     done: &'a mut String,
@@ -157,7 +155,7 @@ impl CountedLaunch for Launches<'_> {
     }
 }
 
-/// What was counted, or why that cannot be; or how the launches failed.
+/// The counters, or the reason for missing ones; or the launches' error.
 type Counted = Result<Result<BTreeMap<String, f64>, ProfilerError>, &'static str>;
 
 fn count(counters: &mut Counters, names: &[&str], failing: usize) -> (String, Counted) {
@@ -200,7 +198,7 @@ fn what_is_not_counted_is_named() {
     assert!(matches!(counted, Ok(Err(ProfilerError::CounterSuffix { base, .. })) if base == "dram__bytes"));
     let (_, counted) = count(&mut counters, &["sm__cycles.sum"], 0);
     assert!(matches!(counted, Ok(Err(ProfilerError::NoNumber { name, .. })) if name == "sm__cycles.sum"));
-    // The profiler is off after each.
+    // The profiler is off after each call.
     assert!(count(&mut counters, &["dram__bytes.sum"], 0).1.unwrap().is_ok());
 }
 

@@ -1,4 +1,4 @@
-//! Reasons why a configuration cannot be read or launched.
+//! Reasons for an unreadable or invalid configuration.
 
 use serde_json::Value;
 
@@ -6,12 +6,12 @@ use super::{MAX_THREADS, MAX_TIMEOUT};
 use crate::launch::Dim3;
 use crate::tolerance::ToleranceError;
 
-/// Why a configuration cannot be read or launched; each message names the field.
+/// The reason for an unreadable or invalid configuration; each message names the field.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ConfigurationError {
     #[error("a configuration has no field '{0}'")]
     UnknownField(String),
-    /// The value has another type, or is none of those that there are.
+    /// The value has the wrong type, or is not one of the allowed values.
     #[error("{}", said(field, value, error))]
     FieldValue { field: String, value: Value, error: String },
     #[error("the configuration cannot be understood: {0}")]
@@ -34,9 +34,9 @@ pub enum ConfigurationError {
     Tolerance(#[from] ToleranceError),
 }
 
-/// Says which value a field cannot have, and which it can have.
+/// Describes the invalid value of a field, and the valid values.
 fn said(name: &str, value: &Value, error: &str) -> String {
-    /// Characters of a value that are shown.
+    /// The maximum number of characters to show from a value.
     const SHOWN: usize = 60;
     let mut shown = value.to_string();
     if let Some((end, _)) = shown.char_indices().nth(SHOWN) {
@@ -45,7 +45,7 @@ fn said(name: &str, value: &Value, error: &str) -> String {
     }
     match error.rsplit_once(", expected ") {
         Some((found, expected)) => {
-            // The value at fault is a part of the one that is shown.
+            // The invalid value is part of the value shown.
             let part = value.is_object() || value.is_array();
             let found = if part { format!(": {found}") } else { String::new() };
             format!("{name} cannot be {shown}{found}; it has to be {}", accepted(expected))
@@ -61,7 +61,7 @@ fn accepted(expected: &str) -> String {
         "f64" => "a number".into(),
         "a boolean" => "true or false".into(),
         "a sequence" => "a list".into(),
-        // Names of values, and what a type of ours says of itself.
+        // Names of values, and the custom message of a type.
         other => other.replace('`', "'"),
     }
 }

@@ -17,7 +17,7 @@ impl Field {
         let with =
             |value: &Value| format!("--{option}={}", value.as_str().map_or_else(|| value.to_string(), Into::into));
         match (self.kind, value) {
-            // The pipeline is an argument. Nothing is the default.
+            // The pipeline is an argument, and null is the default.
             (Kind::Text, _) | (_, Value::Null) => Vec::new(),
             (Kind::Bool, Value::Bool(false)) => vec![format!("--no-{option}")],
             (Kind::Bool, _) => vec![format!("--{option}")],
@@ -45,8 +45,8 @@ impl Field {
 const OF_RECORDING: [&str; 5] = ["grid", "block", "shared_mem", "passes", "codegen_opt"];
 
 impl Configuration {
-    /// The options and the pipeline with which `mneme-replay` comes to an equal configuration. They leave out the
-    /// values of the recorded configuration, if that is known.
+    /// The options and the pipeline that give `mneme-replay` an equal configuration. Values equal to the recorded
+    /// configuration's are omitted, if that is known.
     pub fn options(&self, recorded: Option<&Self>) -> Vec<String> {
         let mut it = self.grounded();
         let mut base = recorded.cloned().unwrap_or_default();
@@ -54,7 +54,7 @@ impl Configuration {
             base = Self { original: false, ..base.of_original() };
         }
         if !it.set_launch_bounds {
-            // They do not apply.
+            // These fields do not apply.
             (it.max_threads, it.min_blocks_per_sm) = (base.max_threads, base.min_blocks_per_sm);
         }
         let is_unknown = |field: &Field| {
