@@ -18,7 +18,7 @@ pub struct CpuTable {
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CpuKernel {
-    /// Mangled name, as the application knows it.
+    /// Mangled name in the application.
     pub name: String,
     /// Symbol of the entry, `extern "C" fn(params: *const u8)`.
     pub entry: String,
@@ -34,10 +34,10 @@ pub struct CpuKernel {
     /// Launch bound (threads of a block) the kernel was compiled with, 0 = none.
     #[serde(default)]
     pub max_threads: u32,
-    /// Lanes of a warp: 32, or 64 for some of AMD's processors.
+    /// Lanes of a warp: 32, or 64 for some AMD processors.
     #[serde(default = "warp_size_of_cuda")]
     pub warp_size: u32,
-    /// Blocks of a cluster along each axis that the kernel was compiled for; zeros where it was for none.
+    /// Blocks of a cluster along each axis for which the kernel was compiled; zeros without a fixed cluster.
     #[serde(default)]
     pub cluster: [u32; 3],
 }
@@ -63,7 +63,7 @@ pub struct CpuVariable {
     pub constant: bool,
 }
 
-/// A kernel that the CPU device cannot run, and why ("inline PTX `...`", "texture `tex.2d`").
+/// A kernel that the CPU device cannot run, and the reason ("inline PTX `...`", "texture `tex.2d`").
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     pub kernel: String,
@@ -77,7 +77,7 @@ pub fn writable(object: &[u8]) -> Vec<String> {
     variables.into_iter().filter(|variable| !variable.constant).map(|variable| variable.name).collect()
 }
 
-/// Whether a kernel may call this function of the device: its own code calls it, or a helper function does.
+/// Whether a kernel may call this function of the device: in its own code, or in a helper function.
 pub fn calls(object: &[u8], kernel: &str, function: &str) -> bool {
     let table = elf::section(object, SECTION).and_then(|table| serde_json::from_slice::<CpuTable>(table).ok());
     let (Some(table), Ok(elf)) = (table, Elf::parse(object)) else { return false };
@@ -98,7 +98,7 @@ pub fn calls(object: &[u8], kernel: &str, function: &str) -> bool {
     })
 }
 
-/// Variables of a code object whose initial values hold addresses of code or of variables.
+/// Variables with addresses of code or variables in their initial values.
 pub fn holding_addresses(object: &[u8]) -> Vec<String> {
     let table = elf::section(object, SECTION).and_then(|table| serde_json::from_slice::<CpuTable>(table).ok());
     let (Some(table), Ok(elf)) = (table, Elf::parse(object)) else { return Vec::new() };

@@ -1,4 +1,4 @@
-//! Names and numbers as people read them.
+//! Formats names and numbers for people.
 
 /// A name cut to `limit` characters.
 pub fn shorten(name: &str, limit: usize) -> String {
@@ -8,12 +8,12 @@ pub fn shorten(name: &str, limit: usize) -> String {
     name.chars().take(limit.saturating_sub(1)).chain(std::iter::once('…')).collect()
 }
 
-/// How many names a sentence shows.
+/// The maximum number of names in a sentence.
 const SHOWN: usize = 5;
-/// Characters of a name that are compared: mangled names may have thousands.
+/// The number of characters of a name to compare: mangled names may have thousands.
 const COMPARED: usize = 120;
 
-/// The names that are most like the wanted one, and how many others there are, for a sentence; all of a few.
+/// The names most similar to the requested one, and the number of others, for a sentence; all names if there are few.
 pub fn closest(wanted: &str, names: impl IntoIterator<Item = impl AsRef<str>>) -> String {
     let mut names: Vec<(usize, String)> =
         names.into_iter().map(|name| (unlikeness(wanted, name.as_ref()), name.as_ref().to_owned())).collect();
@@ -28,7 +28,7 @@ pub fn closest(wanted: &str, names: impl IntoIterator<Item = impl AsRef<str>>) -
     }
 }
 
-/// Letters by which two names differ; a function's name may be wanted without its parameters.
+/// The number of letters by which two names differ; a function's name may lack its parameters.
 fn unlikeness(wanted: &str, name: &str) -> usize {
     let letters = |text: &str| text.to_lowercase().chars().take(COMPARED).collect::<Vec<char>>();
     let wanted = letters(wanted);
@@ -50,7 +50,7 @@ fn distance(one: &[char], other: &[char]) -> usize {
     row[other.len()]
 }
 
-/// A speedup; one that is hardly known may have ends with dozens of digits.
+/// A speedup; an uncertain one may have bounds with dozens of digits.
 pub fn ratio(value: f64) -> String {
     if (0.001..1000.0).contains(&value) { format!("{value:.3}") } else { format!("{value:.1e}") }
 }

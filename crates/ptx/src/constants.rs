@@ -13,7 +13,7 @@ pub enum Number {
 }
 
 impl Number {
-    /// As the number that it is; none for a fraction.
+    /// The value as an integer; `None` for a float.
     pub fn integer(self) -> Option<i128> {
         match self {
             Self::Signed(value) => Some(value.into()),
@@ -39,10 +39,10 @@ impl Number {
     }
 }
 
-/// Why an expression has no value.
+/// The reason for an expression without a value.
 const MIXED: &str = "a constant expression of types that do not go together";
 
-/// An operator's value. Where one of two integers is unsigned, both are; remainders and complements always are.
+/// An operator's value. If one of two integers is unsigned, both are; remainders and complements are always unsigned.
 fn combined(operator: [u8; 2], left: Number, right: Number) -> Result<Number, &'static str> {
     use Number::{Double, Signed, Unsigned};
     if let (Double(a), Double(b)) = (left, right) {
@@ -61,7 +61,7 @@ fn combined(operator: [u8; 2], left: Number, right: Number) -> Result<Number, &'
         });
     }
     let (Some(a), Some(b)) = (left.bits(), right.bits()) else { return Err(MIXED) };
-    // The low six bits of the distance count.
+    // Only the low six bits of the distance count.
     let distance = (b & 63) as u32;
     let signed = matches!((left, right), (Signed(_), Signed(_)));
     let of = |bits: u64| if signed { Signed(bits as i64) } else { Unsigned(bits) };
@@ -96,12 +96,12 @@ fn combined(operator: [u8; 2], left: Number, right: Number) -> Result<Number, &'
 }
 
 impl<'a> Parser<'a> {
-    /// A number, with a sign or an expression.
+    /// A number, possibly with a sign, or an expression.
     pub fn scalar_constant(&mut self) -> Parsed<Operand<'a>> {
         let negative = self.token == Token::Mark(b'-');
         let mut ahead = self.lexer.clone();
         let number = if negative { ahead.token() } else { self.token };
-        // Single precision has no expressions.
+        // Expressions do not support single precision.
         if let Token::Number(text) = number
             && let Some(bits) = single(text)
         {
@@ -126,7 +126,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `+4`, `-4`, `+-4`, `+2*4-1` or nothing.
+    /// `+4`, `-4`, `+-4`, `+2*4-1`, or an empty text.
     pub fn offset(&mut self) -> Parsed<i64> {
         let mut offset = 0i64;
         while let Token::Mark(sign @ (b'+' | b'-')) = self.token {
@@ -149,13 +149,13 @@ impl<'a> Parser<'a> {
         self.expect(b':')?;
         let no = self.number(depth + 1)?;
         match (condition.bits(), yes.bits(), no.bits()) {
-            // Each has its own type.
+            // Each branch keeps its type.
             (Some(condition), Some(_), Some(_)) => Ok(if condition != 0 { yes } else { no }),
             _ => self.fail(MIXED),
         }
     }
 
-    /// Binary operators that bind at least as `least`.
+    /// Binary operators with a precedence of at least `least`.
     fn binary(&mut self, least: u32, depth: u32) -> Parsed<Number> {
         if depth > DEEPEST {
             return self.fail("an expression that is nested too deeply");
@@ -234,7 +234,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// An integer: unsigned with a `U`, or where no signed one is as large.
+/// An integer: unsigned with a `U`, or if it exceeds the signed range.
 pub fn literal(text: &str) -> Option<Number> {
     let digits = text.strip_suffix(['U', 'u']);
     let value = match digits.unwrap_or(text).as_bytes() {

@@ -1,7 +1,7 @@
 //! Matrix instructions on fragments: `wmma`.
 //!
-//! Which element a register of a fragment holds is left to the device. It takes as few registers as have room for the
-//! matrix; where the instruction has more of them, the others repeat the first.
+//! The device determines which element each register of a fragment holds. It uses the fewest registers that hold the
+//! matrix; if the instruction has more, the others repeat the first.
 
 use super::emitter::Emitter;
 use super::matrix::{ELEMENTS, LANES, element};
@@ -23,7 +23,7 @@ impl ProductShape {
         Some(Self { rows: rows.parse().ok()?, columns: columns.parse().ok()?, depth: depth.parse().ok()? })
     }
 
-    /// Whether factors of these elements can have it.
+    /// Whether factors with these elements can have this shape.
     fn fits(self, element: &str) -> bool {
         let extents = (self.rows, self.columns, self.depth);
         match element {
@@ -35,7 +35,7 @@ impl ProductShape {
         }
     }
 
-    /// Rows and columns of the matrix that the instructions call `a`, `b`, `c` or `d`.
+    /// Rows and columns of an instruction's matrix `a`, `b`, `c` or `d`.
     fn of(self, matrix: &str) -> Option<(u32, u32)> {
         match matrix {
             "a" => Some((self.rows, self.depth)),
@@ -67,7 +67,7 @@ impl Fragment {
         self.registers * self.width / 32
     }
 
-    /// Whether a vector of so many registers can be this fragment.
+    /// Whether a vector of this many registers can be this fragment.
     fn has(self, registers: usize) -> bool {
         let own = self.registers as usize;
         registers == own || (ELEMENTS[self.number as usize].0 == "f16" && own > 0 && registers == 8)
@@ -105,7 +105,7 @@ impl<'a> Emitter<'a, '_> {
         }
     }
 
-    /// A transfer between memory and registers, for which `before` is given the registers' place; gives that place.
+    /// A transfer between memory and registers; `before` receives the registers' address, which is also returned.
     fn transfer(
         &mut self,
         operation: &str,
@@ -143,7 +143,7 @@ impl<'a> Emitter<'a, '_> {
         types: &[&str],
         [to, left, right, before]: [&Resolved<'a>; 4],
     ) -> Option<()> {
-        // Of halves only the sum and the addend are named.
+        // For 16-bit floats, only the sum and the addend are named.
         let (sum, a, b, addend, saturates) = match types {
             [sum @ ("f16" | "f32"), addend @ ("f16" | "f32")] => (*sum, "f16", "f16", *addend, 0),
             ["f32", a @ ("bf16" | "tf32"), b, "f32"] if a == b => ("f32", *a, *b, "f32", 0),
@@ -172,14 +172,14 @@ impl<'a> Emitter<'a, '_> {
     }
 }
 
-/// What `wmma.load` and `wmma.store` say of a matrix in memory.
+/// The description of a matrix in memory by `wmma.load` and `wmma.store`.
 struct Access {
     fragment: Fragment,
-    /// For the device: rows, columns, and whether they are in memory by columns.
+    /// The device's code for rows, columns, and whether memory is column-major.
     shape: u32,
-    /// Of a matrix that lies there alone.
+    /// The stride of a matrix without gaps.
     packed_stride: u32,
-    /// Of its address.
+    /// The space of its address.
     shared: Space,
 }
 

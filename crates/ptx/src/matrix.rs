@@ -3,7 +3,7 @@
 use super::emitter::Emitter;
 use super::resolve::{Op, Resolved};
 
-/// Elements by their numbers (docs/how-it-works/cpu-device.md), and their bits.
+/// Elements by number (docs/how-it-works/cpu-device.md), and their bits.
 pub const ELEMENTS: [(&str, u32); 12] = [
     ("f16", 16),
     ("bf16", 16),
@@ -89,7 +89,7 @@ impl<'a> Emitter<'a, '_> {
             "f16" => is(a, &["f16"]) && a == b,
             _ => false,
         };
-        // The oldest shape, m8n8k4 of halves, is of four products at once.
+        // The oldest shape, m8n8k4 of 16-bit floats, computes four products at once.
         let registers = |count: u32, (_, bits): (u32, u32)| count * bits / bits.max(32) / LANES;
         let (of_a, of_b) = (registers(rows * depth, a), registers(COLUMNS * depth, b));
         if !fits || sum != before || of_a == 0 || of_b == 0 {
@@ -109,7 +109,7 @@ impl<'a> Emitter<'a, '_> {
         self.take_registers(&place, start_of_sum, Self::elements(to), of_sum, sum.1.max(32))
     }
 
-    /// Puts `count` registers of `bits` to the words from `start` on.
+    /// Writes `count` registers of `bits` to the words from `start` on.
     pub fn put_registers(
         &mut self,
         place: &str,
@@ -129,7 +129,7 @@ impl<'a> Emitter<'a, '_> {
         Some(())
     }
 
-    /// The reverse.
+    /// Reads registers in the same way.
     pub fn take_registers(
         &mut self,
         place: &str,
@@ -149,7 +149,7 @@ impl<'a> Emitter<'a, '_> {
         Some(())
     }
 
-    /// An address operand, of shared memory if the instruction says so.
+    /// An address operand, in shared memory if the instruction says so.
     pub fn shared_or_generic(&mut self, op: &Op<'a>, operand: &Resolved<'a>) -> Option<String> {
         Some(self.pointer(operand, self.space(op))?.0)
     }
@@ -159,7 +159,7 @@ impl<'a> Emitter<'a, '_> {
     }
 }
 
-/// How many matrices of halves, and whether they are transposed.
+/// The number of 16-bit matrices, and whether they are transposed.
 fn matrices(modifiers: &[&str]) -> Option<(u32, u32)> {
     let (count, rest) = match modifiers {
         ["x1", rest @ ..] => (1, rest),

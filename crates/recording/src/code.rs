@@ -10,7 +10,7 @@ use super::manifest::{RecordedArgument, RecordedVariable};
 /// The forms that code is recorded in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum CodeKind {
-    /// LLVM IR: `RecordedIR_<static>.bc` (`.ll` where a sidecar was text).
+    /// LLVM IR: `RecordedIR_<static>.bc` (`.ll` for a sidecar in text form).
     Bitcode,
     /// `RecordedPTX_<static>.ptx`.
     Ptx,
@@ -20,16 +20,16 @@ pub enum CodeKind {
     CodeObject,
     /// A code object of the CPU device, `.o`; only as an application's own code.
     CpuObject,
-    /// LLVM IR that Triton keeps of a kernel, text `.llir`; only beside an application's own code.
+    /// Triton's LLVM IR of a kernel, text `.llir`; only beside an application's own code.
     Llir,
 }
 
-/// Start of the names of files with an application's own code; what follows is the XXH3-64 of its contents, in 16
-/// hexadecimal digits.
+/// Prefix of files with an application's own code; the XXH3-64 of the contents follows, in 16 hexadecimal digits.
 pub const ORIGINAL: &str = "RecordedOriginal_";
 
 impl CodeKind {
-    /// The name of the file for an application's own code, by its contents: kernels that share an image share it.
+    /// The name of the file for an application's own code, by its contents, so kernels that share an image share the
+    /// file.
     pub fn original(self, checksum: u64) -> String {
         let extension = match self {
             Self::Bitcode => "bc",
@@ -42,7 +42,7 @@ impl CodeKind {
         format!("{ORIGINAL}{checksum:016x}.{extension}")
     }
 
-    /// By the name of a database's first module, or of an application's own code.
+    /// The form of a database's first module, or of an application's own code, by its file name.
     pub fn of(file: &str) -> Self {
         match Path::new(file).extension().and_then(|extension| extension.to_str()) {
             Some("ptx") => Self::Ptx,
@@ -55,7 +55,7 @@ impl CodeKind {
     }
 }
 
-/// Why the code needs a variable where it was: something points into it, or it points into the code's own module.
+/// The reason why a variable must keep its address: memory points into it, or it points into the code's own module.
 pub fn immovable(
     variables: &[RecordedVariable],
     arguments: &[RecordedArgument],

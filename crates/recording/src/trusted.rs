@@ -1,4 +1,4 @@
-//! The check that nobody but the user and root can change a recorded kernel, whose code a replay runs.
+//! Checks that only the user and root can change a recorded kernel, because a replay runs its code.
 
 use std::io;
 use std::path::Path;
@@ -11,9 +11,8 @@ use super::store;
 use crate::error::RecordingError;
 
 impl KernelRecord {
-    /// Reads a kernel's file as [`KernelRecord::load`] does, for somebody who runs its code: the folder, the file, and
-    /// everything that the kernel's instances need must be trusted. Files that do not exist are left to whoever reads
-    /// them.
+    /// Reads a kernel's file like [`KernelRecord::load`], for running its code: the folder, the file, and all files of
+    /// the kernel's instances must be trusted. Missing files are not errors here; reading them fails later.
     ///
     /// # Errors
     /// Those of [`KernelRecord::load`]; [`RecordingError::Stranger`].

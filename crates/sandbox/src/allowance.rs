@@ -1,22 +1,22 @@
-//! The time that a process has for its work, on a machine that others use, too.
+//! The time limit of a process on a shared machine.
 //!
-//! On a machine that has too much to do right work takes longer by the clock, and a limit in such time would end it. So
-//! the time does not count in which the process waited for a processor, as far as the system tells
-//! (`/proc/PID/task/TID/schedstat`; a file system without it tells nothing). To ask costs microseconds for each thread,
-//! and most work is done in a fraction of its time: the process is looked at only if it needs more than half of it, and
-//! is taken to have waited as much before.
+//! On an overloaded machine work takes longer by the clock, and a wall-clock limit would end it too early. Time in
+//! which the process waits for a processor therefore does not count, if the system reports it
+//! (`/proc/PID/task/TID/schedstat`). The query costs microseconds for each thread, and most work needs a fraction of
+//! its time. The process is therefore only checked after half of its time, and the first half is assumed to contain as
+//! much waiting.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use nix::unistd::Pid;
 
-/// A limit that is far away, for sums that the clock has no room for.
+/// A very distant limit, for sums beyond the clock's range.
 const NEVER: Duration = Duration::from_secs(1 << 30);
-/// The shortest time between two looks.
+/// The shortest time between two checks.
 const PAUSE: Duration = Duration::from_millis(2);
 
-/// A time limit, and how much of it a process has used.
+/// A time limit, and the part of it that a process has used.
 #[derive(Clone, Debug)]
 pub struct Allowance {
     limit: Duration,
@@ -25,22 +25,22 @@ pub struct Allowance {
     seen: Option<(Instant, Delays)>,
 }
 
-/// How long each thread has waited for a processor so far.
+/// The time that each thread has waited for a processor.
 type Delays = BTreeMap<String, Duration>;
 
 impl Allowance {
-    /// The time begins now.
+    /// Starts the time now.
     pub fn new(limit: Duration) -> Self {
         let (limit, begin) = (limit.min(NEVER), Instant::now());
         Self { limit, begin, next: begin + limit / 2, seen: None }
     }
 
-    /// When to ask next whether it is [used up](Self::is_used_up).
+    /// The time of the next check whether it is [used up](Self::is_used_up).
     pub fn next_look(&self) -> Instant {
         self.next
     }
 
-    /// Whether the process has had all of its time.
+    /// Whether the process has used all of its time.
     pub fn is_used_up(&mut self, process: Pid) -> bool {
         let now = Instant::now();
         now >= self.next && self.is_used_up_at(now, delays(process))
@@ -61,7 +61,7 @@ impl Allowance {
         let used = now.duration_since(self.begin).mul_f64(share);
         let left = self.limit.saturating_sub(used);
         self.next = now + left.max(PAUSE);
-        // By less than it matters.
+        // The remainder is too small to matter.
         left <= self.limit / 100
     }
 }
@@ -101,7 +101,7 @@ mod tests {
         let mut allowance = Allowance::new(10 * SECOND);
         let begin = allowance.begin;
         assert!(!allowance.is_used_up_at(begin + 5 * SECOND, waiting(&[1.0])));
-        // Of these five seconds four.
+        // Four of these five seconds.
         assert!(!allowance.is_used_up_at(begin + 10 * SECOND, waiting(&[5.0, 1.0])));
         assert_eq!(allowance.next_look(), begin + 18 * SECOND);
         assert!(!allowance.is_used_up_at(begin + 18 * SECOND, waiting(&[11.4])));

@@ -1,4 +1,4 @@
-//! A sentence about what was kept, for users who end a program by Ctrl-C.
+//! A message about kept results, for users who end a program with Ctrl-C.
 
 use std::ffi::c_int;
 use std::ptr;
@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, raise, sigaction, signal};
 
-/// The sentence that the handler writes. It is never freed, as the handler may be at it.
+/// The handler's message. It is never freed, because the handler may be using it.
 static SENTENCE: AtomicPtr<String> = AtomicPtr::new(ptr::null_mut());
-/// The process that is to say it; forked children are interrupted as well, and have nothing to say.
+/// The process that prints the message; its forked children also receive the signal, and stay silent.
 static SPEAKER: AtomicI32 = AtomicI32::new(0);
 
-/// Says `sentence` on standard error if the user interrupts this process (SIGINT), which then ends by the signal. A
-/// process that ignores SIGINT, as under `nohup` or in the background of a script, still ignores it.
+/// Prints `sentence` to standard error if the user interrupts this process (SIGINT); the process then ends by the
+/// signal. A process that ignores SIGINT, as under `nohup` or in the background of a script, continues to ignore it.
 pub fn on_interruption_say(sentence: &str) {
     SENTENCE.store(Box::into_raw(Box::new(format!("\n{sentence}\n"))), Ordering::Release);
     if SPEAKER.swap(std::process::id().cast_signed(), Ordering::AcqRel) != 0 {

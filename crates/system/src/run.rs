@@ -1,8 +1,8 @@
 //! The run of `mneme` that has started a process.
 //!
-//! `mneme` has memory for the processes that it starts: they write their summaries there and read their winners. They
-//! find it by a path below `/proc`, whose numbers may be others' in another PID namespace or on another machine of a
-//! distributed run. So the memory has the random name of its run, which is in their environment, too.
+//! `mneme` has memory for its processes, where they write their summaries and read their winners. They find it by a
+//! path below `/proc`, whose numbers may mean another process in another PID namespace or on another machine of a
+//! distributed run. The memory therefore has the random name of its run, which is also in their environment.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::environment;
 /// The environment variable with the name of the run; `mneme` sets it.
 pub const VARIABLE: &str = "MNEME_RUN";
 
-/// Whether a path leads to memory that the run of this process has made.
+/// Whether a path leads to memory created by this process's run.
 pub fn has_memory(path: &Path) -> bool {
     environment::variable(VARIABLE).is_some_and(|run| leads_to(path, &run))
 }

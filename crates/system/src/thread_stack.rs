@@ -1,8 +1,8 @@
-//! A stack of a thread that can be used until the very end of the thread.
+//! A thread's stack of items that stays usable until the very end of the thread.
 //!
 //! Programs use the GPU in destructors of static and thread-local objects and in exit handlers, when a `thread_local!`
-//! that has to be dropped may be gone. This one has nothing to drop: it gives its memory back when it becomes empty,
-//! and one item takes none.
+//! with a destructor may be gone. This stack does not need a destructor: it frees its memory when it becomes empty, and
+//! a single item does not use any.
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;
@@ -35,7 +35,7 @@ impl<T> ThreadStack<T> {
         std::mem::replace(&mut items.top, next)
     }
 
-    /// Looks at the item at the top.
+    /// Passes the top item to `look`.
     pub fn with_top<R>(&self, look: impl FnOnce(Option<&mut T>) -> R) -> R {
         look(self.0.borrow_mut().top.as_mut())
     }

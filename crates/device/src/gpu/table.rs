@@ -1,8 +1,7 @@
-//! The table of functions that a replay calls of any vendor's library, under the CUDA driver's names.
+//! The functions of a vendor's library that a replay calls, under the CUDA driver's names.
 //!
-//! They are found by name in a library that was loaded by path, each under the vendor's own name for it.
-//!
-//! cudarc's own loader is not used, because it knows one library only and would find a preloaded recorder's wrappers.
+//! They are looked up in a library loaded by path, each under the vendor's own name. cudarc's loader is not used,
+//! because it supports one library only and would find a preloaded recorder's wrappers.
 
 use std::error::Error;
 use std::path::Path;
@@ -28,15 +27,15 @@ impl VendorLibrary {
         }
     }
 
-    /// As the user knows it.
+    /// The library's name for the user.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// A function by its symbol.
+    /// Looks up a function by its symbol.
     ///
     /// # Safety
-    /// `F` is the type of a pointer to the function. The pointer is not used once this is dropped.
+    /// `F` must be the type of a pointer to the function. The pointer must not be used after this is dropped.
     pub unsafe fn function<F: Copy>(&self, symbol: &str) -> Result<F, DeviceError> {
         // SAFETY: as the caller promises.
         let found = unsafe { self.library.get::<F>(symbol.as_bytes()) };
@@ -44,14 +43,14 @@ impl VendorLibrary {
     }
 }
 
-/// The linker's own sentence names the file or the symbol; the error around it says only that the linker failed.
+/// The linker's own message names the file or the symbol; the error around it only says that the linker failed.
 fn unusable(library: String, error: &libloading::Error) -> DeviceError {
     DeviceError::Library { library, message: error.source().map_or_else(|| error.to_string(), ToString::to_string) }
 }
 
 macro_rules! table {
     ($($symbol:ident;)*) => {
-        /// Functions that vendors share, by the driver's symbols.
+        /// Functions shared by the vendors, by the driver's symbols.
         #[cfg(test)]
         pub const SHARED: &[&str] = &[$(stringify!($symbol)),*];
 
@@ -62,7 +61,7 @@ macro_rules! table {
         }
 
         impl FunctionTable {
-            /// Of a library that has each under the name that `spelled` gives for it.
+            /// Looks up the functions in a library, each under the name that `spelled` returns.
             pub fn of(
                 library: &VendorLibrary,
                 spelled: fn(&'static str) -> &'static str,

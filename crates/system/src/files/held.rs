@@ -1,4 +1,4 @@
-//! A file that stays open in a process that is not ours.
+//! A file that stays open in another program's process.
 
 use std::fs::File;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{OwnedFile, private, regular};
 
-/// A file that is written to, opened again where the application has closed it.
+/// A file for writing that is reopened if the application has closed it.
 pub struct HeldFile {
     path: PathBuf,
     file: OwnedFile,
@@ -16,7 +16,7 @@ impl HeldFile {
     /// Creates a file that only its owner may read and write.
     ///
     /// # Errors
-    /// The file is there already, or cannot be created.
+    /// The file exists, or cannot be created.
     pub fn create(path: &Path) -> io::Result<Self> {
         let file = private::options().write(true).create_new(true).open(path)?;
         Ok(Self { path: path.into(), file: OwnedFile::new(file)? })
@@ -25,7 +25,7 @@ impl HeldFile {
     /// The open file.
     ///
     /// # Errors
-    /// The application has closed it, and it cannot be opened again or another has its name.
+    /// The application has closed it, and it cannot be reopened or its name belongs to another file.
     pub fn get(&mut self) -> io::Result<&File> {
         if !self.file.is_open() {
             let again = OwnedFile::new(regular::open_by(File::options().write(true), &self.path)?)?;

@@ -1,7 +1,7 @@
-//! Folders and files that only their owner may read and write, whatever the process's mask allows.
+//! Folders and files that only their owner may read and write, regardless of the process's umask.
 //!
-//! Recordings, results, caches and logs hold code or what decides about code, so whoever can write to them can run
-//! code as their owner. All of them are made here. A folder or a file that exists keeps its mode.
+//! Recordings, results, caches and logs contain code or affect the choice of code, so anyone who can write to them can
+//! run code as their owner. This module creates all of them. Existing folders and files keep their modes.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -14,8 +14,7 @@ use crate::console::remark;
 const FOLDER: u32 = 0o700;
 const FILE: u32 = 0o600;
 
-/// Creates a folder, and those above it that do not exist. If the folder exists and others can write to it, a remark
-/// says so.
+/// Creates a folder and its missing parents. Prints a remark if the folder exists and others can write to it.
 ///
 /// # Errors
 /// The folder cannot be created.
@@ -55,7 +54,7 @@ pub fn options() -> OpenOptions {
     options
 }
 
-/// Creates a file, or empties the one that has the name.
+/// Creates a file, or truncates an existing one.
 ///
 /// # Errors
 /// The file cannot be created.
@@ -71,7 +70,7 @@ pub fn append(path: &Path) -> io::Result<File> {
     options().read(true).append(true).create(true).open(path)
 }
 
-/// Writes a file in place, for what need not be there whole; see [`super::replace`].
+/// Writes a file in place, for contents that need not be replaced atomically; see [`super::replace`].
 ///
 /// # Errors
 /// The file cannot be written.

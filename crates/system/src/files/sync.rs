@@ -1,4 +1,4 @@
-//! Syncing of several files at a time.
+//! Syncs several files at a time.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,8 +8,8 @@ use std::sync::{Mutex, PoisonError};
 use super::Temporary;
 use crate::own_threads;
 
-/// Threads that sync. A disk takes 2 to 4 ms to make one small file durable, and as long for eight that are synced
-/// side by side (ext4 on a virtual disk: 128 files in 490 ms one after the other, in 8 to 35 ms by eight threads).
+/// The number of threads for syncing. A disk takes 2 to 4 ms to make one small file durable, and the same for eight in
+/// parallel (ext4 on a virtual disk: 128 files take 490 ms sequentially, and 8 to 35 ms with eight threads).
 const THREADS: usize = 8;
 /// Stack of a thread, bytes.
 const STACK: usize = 64 << 10;
@@ -17,7 +17,7 @@ const STACK: usize = 64 << 10;
 /// Makes the contents of files durable.
 ///
 /// # Errors
-/// One of them could not be written, and its name.
+/// A file could not be written; with its name.
 pub fn sync_all<'a>(files: impl IntoIterator<Item = &'a Temporary>) -> Result<(), (PathBuf, io::Error)> {
     let files: Vec<&Temporary> = files.into_iter().collect();
     let next = AtomicUsize::new(0);
@@ -30,7 +30,7 @@ pub fn sync_all<'a>(files: impl IntoIterator<Item = &'a Temporary>) -> Result<()
         }
     };
     std::thread::scope(|scope| {
-        // This thread is one of them; if the system has no more threads, it does all the work.
+        // This thread also syncs; if the system refuses more threads, it does all the work.
         for _ in 1..files.len().min(THREADS) {
             let _ = own_threads::start_in(scope, STACK, work);
         }
