@@ -35,8 +35,8 @@ impl Screened {
     }
 }
 
-/// Finds `count` inputs, from the seed `first` on (a random one if there is none), with a time limit for each. Finds fewer
-/// if most of them are useless.
+/// Finds `count` inputs, from the seed `first` on (or from a random one), with a time limit for each. Finds fewer if
+/// most of them are useless.
 ///
 /// # Errors
 /// Errors that end a replay.

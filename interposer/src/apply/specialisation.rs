@@ -77,7 +77,7 @@ impl Specialisation {
         self.requested.load(Ordering::Relaxed) > 0 || self.refusal.get().is_some()
     }
 
-    /// Why it has no code, or none any more.
+    /// Why it has no code, or no longer has it.
     pub fn refusal(&self) -> Option<&String> {
         self.refusal.get()
     }

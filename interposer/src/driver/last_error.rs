@@ -99,7 +99,7 @@ fn unmarked(kept: Option<Marked>, returned: Status) -> Status {
     kept.filter(|kept| kept.mark == returned).map_or(returned, |kept| kept.status)
 }
 
-/// Whether this is HIP 7 or later, where a successful call keeps the status of an earlier failed one.
+/// Whether this is HIP 7 or later. There, a successful call keeps the status of an earlier failed one.
 fn remembers_failures() -> bool {
     hip::release() >= 7
 }

@@ -188,8 +188,8 @@ mod tests {
         }
     }
 
-    /// Calls every function with zeros for arguments, in front of a vendor that refuses everything. On other
-    /// architectures large structures are passed by pointer, and zero is not a valid one.
+    /// Calls every function with zeros as arguments, before a vendor that refuses everything. On other architectures
+    /// large structures are passed by pointer, and zero is not a valid one.
     #[cfg(target_arch = "x86_64")]
     #[test]
     fn every_hook_passes_its_call_on() {

@@ -126,7 +126,7 @@ fn known_or_read(
     Some(found)
 }
 
-/// Puts an image in front, and drops the last ones beyond [`KEPT`] images or `most` bytes.
+/// Adds an image at the front, and drops the last ones beyond [`KEPT`] images or `most` bytes.
 fn keep(last: &mut VecDeque<Arc<CodeImage>>, image: &Arc<CodeImage>, most: usize) {
     if image.bytes.len() > most {
         return;

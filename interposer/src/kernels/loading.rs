@@ -233,7 +233,7 @@ pub unsafe fn function_of_symbol(
     function: *mut CUfunction,
     symbol: *const c_void,
 ) -> Status {
-    // SAFETY: a kernel that is launched by the address of its host function is known by that address.
+    // SAFETY: a kernel launched by the address of its host function is identified by that address.
     unsafe { kernel_function(call, function, symbol.cast_mut().cast()) }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// What keeps a replay from running the code as the application does. The subject of a message is the kernel.
+/// The reason why a replay cannot run the code as the application does. The subject of a message is the kernel.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CodeRefusal {
     /// No source has its code. Its object may have had IR before it was changed.

@@ -33,7 +33,7 @@ pub fn track(address: u64, size: u64, kind: AllocationKind, access: KernelAccess
 
 /// Notes an allocation on a device, in the current context if the thread has one.
 fn track_on(device: Option<CUdevice>, address: u64, size: u64, kind: AllocationKind, access: KernelAccess) {
-    // HIP returns null if 0 bytes are asked for.
+    // HIP returns null for a request of 0 bytes.
     if address == 0 {
         return;
     }

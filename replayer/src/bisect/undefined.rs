@@ -86,7 +86,7 @@ pub fn trial(
     Ok(trial)
 }
 
-/// What replays of the reference show about each of [`ASSUMPTIONS`]. Adds all observations to the evidence.
+/// The result of replaying the reference for each of [`ASSUMPTIONS`]. Adds all observations to the evidence.
 fn shown(
     runner: &mut impl RunExperiments,
     reference: &Experiment,

@@ -106,10 +106,10 @@ pub fn compilable(recorded: &RecordedInstance) -> Option<Replacement> {
     }
 }
 
-/// Code that is stored beside the recorded code.
+/// Code that is stored next to the recorded code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodeBeside {
-    /// PTX that the program had beside machine code.
+    /// PTX that the program contains in addition to machine code.
     Ptx,
     /// LLVM IR that Triton kept.
     Llir,
@@ -160,7 +160,7 @@ fn ptx_beside(recorded: &RecordedInstance) -> Result<Replacement, Fatal> {
     Err(Fatal::new(exit::BAD_USAGE, error))
 }
 
-/// The code of one kind that is stored beside the recorded code.
+/// The code of one kind that is stored next to the recorded code.
 fn files_beside(
     recorded: &RecordedInstance,
     kind: CodeKind,

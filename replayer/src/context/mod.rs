@@ -236,7 +236,8 @@ impl ReplayContext {
         (!self.own_code_fails.get()).then_some(own).into_iter().chain(is_recorded.then_some(recorded)).collect()
     }
 
-    /// The recorded pipeline with and without fusing multiplications and additions. None if there is nothing to compile.
+    /// The recorded pipeline with and without fusing multiplications and additions. Empty if there is nothing to
+    /// compile.
     pub fn pipelines(&self) -> Vec<BuildSpec> {
         // Without it, builds start from the recorded modules.
         let code = self.replacement.as_ref().map(|_| replacement::compilable(&self.recorded).map(Rc::new));

@@ -45,8 +45,8 @@ fn line(variation: &Variation, runs: usize) -> String {
     format!("{name}: {different} of {runs} runs differ from the first, in up to {elements} {dtype} elements{errors}")
 }
 
-/// Adds the rules that varying buffers of floats need to the file beside the recording. Returns those rules, and the
-/// varying buffers of other types: users must decide how far those may differ.
+/// Adds the rules for varying buffers of floats to the file next to the recording. Returns those rules, and the varying
+/// buffers of other types: users must decide how far those may differ.
 pub fn write<'a>(
     recorded: &RecordedInstance,
     variations: &'a [Variation],

@@ -280,7 +280,7 @@ impl<'a> Server<'a> {
             self.losses = 0;
         }
         self.losses += 1;
-        // If none has ever worked, another one would not either.
+        // If no builder has ever worked, another one would not work either.
         if self.losses > LOSSES || self.plan.program.known_llvm().is_none() {
             return Err(error);
         }

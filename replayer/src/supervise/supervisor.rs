@@ -45,7 +45,7 @@ impl Judges {
     /// Finds the builds that a job needs. Of the oracles one is enough. `outcome` returns the outcome of a build.
     ///
     /// # Errors
-    /// What `outcome` returns if there is none.
+    /// The error of `outcome`.
     pub fn of<E>(
         context: &ReplayContext,
         job: &Job,
