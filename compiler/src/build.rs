@@ -386,7 +386,8 @@ const CPU_DEVICE: &str = "the CPU device";
 fn needs_ir(request: &BuildRequest<'_>) -> Option<&'static str> {
     let configuration = request.configuration.grounded();
     let plain = Configuration::default();
-    // The default pipeline and level are no wish, whatever the application's are; nor are its own.
+    // The default pipeline and level do not count as changes, whatever the application's are; neither do the
+    // application's own.
     let is_usual = |field: &Field| match field.name {
         "passes" => ["", &plain.passes].contains(&configuration.passes.trim()),
         "codegen_opt" => configuration.codegen_opt == plain.codegen_opt,

@@ -184,11 +184,11 @@ mod tests {
         };
         let checked = |text: &str, assumption, to| {
             let (text, found) = revised_text(text, Revision::Trap { assumption, from: 0, to });
-            // What is asked about has a mask.
+            // Checked instructions have a mask.
             let asked = text.lines().filter(|line| line.contains("call void @__mneme_overlap"));
             (found.checked, asked.filter(|line| !line.contains("i64 0, i64 0")).count())
         };
-        // Two types, of which one is read; a character may be anything.
+        // Two types, one of which is read; a character may alias any type.
         let (lines, asked) = checked(&kernel("", "4"), Assumption::Types, 9);
         assert!(matches!(&lines[..], [line] if line.contains("load i32")) && asked == 1, "{lines:?}");
         assert_eq!(checked(&kernel("", "4"), Assumption::Types, 0).1, 0);

@@ -106,7 +106,7 @@ impl VendorDriver for Amd {
 
     fn error(&self, status: Status) -> (String, String) {
         let text = |get: pointers::hipGetErrorName| {
-            // SAFETY: any number may be asked for; the answer is a string constant or null.
+            // SAFETY: the function accepts any number, and returns a string constant or null.
             unsafe {
                 let text = get(status);
                 (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())

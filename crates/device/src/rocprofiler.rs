@@ -184,7 +184,7 @@ impl Rocprofiler {
     fn configure(functions: Functions) -> Result<Self, ProfilerError> {
         functions.check_version()?;
         shared().functions = Some(functions);
-        // SAFETY: the function stays where it is.
+        // SAFETY: the callback is a static function.
         let status = unsafe { (functions.force_configure)(Some(configure)) };
         functions.check("rocprofiler_force_configure", status)?;
         let session = shared().session.clone().unwrap_or(Err(ProfilerError::NotConfigured))?;
@@ -401,7 +401,8 @@ unsafe extern "C" fn initialize(_: *mut c_void, _: *mut c_void) -> c_int {
 /// Creates a context that notes kernels in a buffer.
 fn make_session(functions: Functions) -> Result<Session, ProfilerError> {
     let (mut context, mut buffer) = (ContextId::default(), BufferId::default());
-    // SAFETY: the places are valid for the answers, and 0 as the library wants them; the callback stays where it is.
+    // SAFETY: the places are valid for the results, and initialised to 0 as the library requires; the callback is a
+    // static function.
     unsafe {
         functions.check("rocprofiler_create_context", (functions.create_context)(&mut context))?;
         functions.check(

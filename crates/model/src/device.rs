@@ -1,4 +1,4 @@
-//! Descriptions of devices: who they are, and what their drivers say of their limits.
+//! Descriptions of devices: their identities, and their limits according to the driver.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,12 +7,12 @@ use crate::amd_hardware::{self, Hardware};
 use crate::architecture::Processor;
 use crate::launch::Dim3;
 
-/// The name of the CPU device, whatever architecture it stands in for.
+/// The name of the CPU device, for any emulated architecture.
 pub const CPU_DEVICE: &str = "Mneme CPU device";
-/// The most devices that the CPU device makes (`MNEME_CPU_DEVICES`).
+/// The maximum number of CPU devices (`MNEME_CPU_DEVICES`).
 pub const MOST_CPU_DEVICES: usize = 16;
 
-/// A hint for a user who names a kind of device by a word that is not `cpu`, `cuda` or `hip`; empty for other words.
+/// A hint for a user who names a kind of device by a word other than `cpu`, `cuda` or `hip`; empty for unknown words.
 pub fn kind_hint(word: &str) -> &'static str {
     match word.to_ascii_lowercase().as_str() {
         "gpu" | "gpus" | "nvidia" => "; did you mean cuda?",
@@ -21,37 +21,37 @@ pub fn kind_hint(word: &str) -> &'static str {
     }
 }
 
-/// Who a device is.
+/// The identity of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Description {
-    /// As the driver names it, e.g. "NVIDIA H200".
+    /// The driver's name for it, e.g. "NVIDIA H200".
     pub name: String,
     /// Architecture of its machine code, e.g. "sm_90".
     pub arch: String,
     /// Version of the driver's API, e.g. "13.0".
     pub driver: String,
-    /// Number of the device among those the driver shows.
+    /// Number of the device in the driver's order.
     pub ordinal: i32,
-    /// All of its memory, bytes; 0 where the driver does not say.
+    /// Total memory, bytes; 0 if the driver does not report it.
     #[serde(default)]
     pub memory: u64,
     #[serde(default)]
     pub limits: DeviceLimits,
-    /// What times kernels, unless it fails to.
+    /// The timer for kernels, unless it fails.
     #[serde(default)]
     pub timer: Timer,
 }
 
-/// What times kernels.
+/// A timer for kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Timer {
     /// Events of the device before and after the launch.
     #[default]
     Events,
-    /// The device itself, as CUPTI tells.
+    /// The device's own times, from CUPTI.
     Cupti,
-    /// The device itself, as rocprofiler-sdk tells.
+    /// The device's own times, from rocprofiler-sdk.
     Rocprofiler,
 }
 

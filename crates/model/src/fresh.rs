@@ -1,36 +1,35 @@
-//! Which fresh inputs code runs on.
+//! The choice of fresh inputs for code.
 //!
-//! An input follows from its seed. The seed also says in which way memory is changed, and in which part of each buffer.
-//! [`SeedChoice`] finds inputs on which the application's own code does something useful, in all parts: code that looks
-//! up what it knows may only look at the beginning or at the end.
+//! An input follows from its seed. The seed also determines the way in which memory is changed, and the changed part of
+//! each buffer. [`SeedChoice`] finds inputs on which the application's own code does something useful, in all parts:
+//! code with a hard-wired result may only check the beginning or the end.
 
-/// Ways in which inputs are made from seeds; a seed's way is its remainder.
+/// Ways of making inputs from seeds; a seed's way is its remainder.
 pub const WAYS: u64 = 4;
-/// The way whose inputs are nearest to the recorded one: for kernels that fail or run for long on others.
+/// The way whose inputs are closest to the recorded one, for kernels that fail or take long on others.
 pub const GENTLE: u64 = WAYS - 1;
-/// Parts of buffers that change, in the same way: all, the second half, and the first.
+/// Parts of buffers to change, also by remainder: all, the second half, and the first.
 pub const PARTS: u64 = 3;
-/// How many contexts may be lost.
+/// The maximum number of lost contexts.
 const LOSSES: u32 = 2;
-/// So many seeds have every way with every part twice.
+/// This many seeds cover every way with every part twice.
 const SEEDS: u64 = 2 * WAYS * PARTS;
-/// Inputs that are tried for each wanted one, at most.
+/// The maximum number of inputs to try for each requested one.
 const TRIES: u32 = 3;
 
 /// The result of the application's own code on an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputTrial {
     Useful,
-    /// It changes nothing, varies, or takes too long.
+    /// The code changes nothing, varies, or takes too long.
     Useless,
-    /// It fails.
+    /// The code fails.
     Lost,
 }
 
 /// Chooses seeds until enough inputs are useful.
-///
-/// After the first loss it only takes gentle inputs: a kernel that iterates until it has converged may never end on
-/// numbers that make no sense.
+/// Chooses only gentle inputs after the first loss: a kernel that iterates until convergence may never end on
+/// meaningless numbers.
 #[derive(Clone, Debug)]
 pub struct SeedChoice {
     wanted: u32,
@@ -41,7 +40,7 @@ pub struct SeedChoice {
 }
 
 impl SeedChoice {
-    /// Chooses among the seeds from `first` on, which is tried in any case.
+    /// Chooses among the seeds from `first` on, and always tries `first`.
     pub fn new(first: u64, wanted: u32) -> Self {
         let seeds = (0..SEEDS.max(u64::from(wanted))).map(|place| first.wrapping_add(place));
         let (gentle, usual): (Vec<u64>, Vec<u64>) = seeds.partition(|seed| is_gentle(*seed) && *seed != first);

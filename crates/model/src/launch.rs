@@ -2,8 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Dynamic shared memory that a kernel may use without having been allowed more, bytes (CUDA Programming Guide, "Shared
-/// Memory").
+/// The dynamic shared memory that a kernel may use without permission, bytes (CUDA Programming Guide, "Shared Memory").
 pub const DEFAULT_DYNAMIC_SHARED: u32 = 48 << 10;
 
 /// A point in time of the recorded launch.
@@ -66,7 +65,7 @@ impl std::fmt::Display for Dim3 {
     }
 }
 
-/// Everything about a launch but its arguments.
+/// All properties of a launch except its arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Launch {
     pub grid: Dim3,
@@ -77,7 +76,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// Whether it has no block or no thread, which every driver refuses.
+    /// Whether the launch is empty, without blocks or threads, which every driver refuses.
     #[inline]
     pub fn is_empty(&self) -> bool {
         [self.grid, self.block].iter().any(|dim| dim.count() == 0)
@@ -88,21 +87,21 @@ impl Launch {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LaunchAttributes {
-    /// Thread-block cluster shape, where the launch set one.
+    /// Thread-block cluster shape, if the launch set one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<Dim3>,
     /// The launch was cooperative (grid-wide synchronisation).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub cooperative: bool,
-    /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES` of the function, bytes, where the application raised it.
+    /// `CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES` of the function, bytes, if the application raised it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_dynamic_shared: Option<u32>,
-    /// Limits of the context, bytes, where the application changed them (`cuCtxSetLimit`).
+    /// Limits of the context, bytes, if the application changed them (`cuCtxSetLimit`).
     #[serde(skip_serializing_if = "Limits::is_default")]
     pub limits: Limits,
 }
 
-/// Limits of a context that a kernel notices, bytes; `None` as the driver has them by default.
+/// Limits of a context that affect a kernel, bytes; `None` for the driver's default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {

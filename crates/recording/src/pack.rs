@@ -198,7 +198,7 @@ impl PackWriter {
 fn sync_in_pieces(file: &File, part: Range<u64>) -> std::io::Result<()> {
     let all = libc::SYNC_FILE_RANGE_WAIT_BEFORE | libc::SYNC_FILE_RANGE_WRITE | libc::SYNC_FILE_RANGE_WAIT_AFTER;
     for start in part.clone().step_by(SYNC_PIECE as usize).take_while(|start| part.end - start > SYNC_PIECE) {
-        // SAFETY: the descriptor is open; the call has no memory of ours.
+        // SAFETY: the descriptor is open; the call does not access this process's memory.
         let call = || unsafe {
             libc::sync_file_range(file.as_raw_fd(), start as libc::off64_t, SYNC_PIECE as libc::off64_t, all)
         };

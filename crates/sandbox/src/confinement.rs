@@ -77,7 +77,7 @@ pub(super) fn close_all_but(kept: &[RawFd]) {
 }
 
 fn close(first: u32, last: u32) {
-    // SAFETY: nobody in this process knows of these descriptors: it was forked, and what it uses is kept.
+    // SAFETY: this forked process uses only the kept descriptors.
     unsafe { close_range(first, last) };
 }
 

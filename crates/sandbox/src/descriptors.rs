@@ -17,7 +17,7 @@ pub unsafe fn close_range(first: u32, last: u32) {
     if first > last {
         return;
     }
-    // SAFETY: the call takes no pointers, and nobody uses what it closes, says the caller.
+    // SAFETY: the call does not take pointers, and the caller guarantees that the descriptors are unused.
     if unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } < 0 {
         // SAFETY: as above.
         unsafe { close_each(first, last) };
@@ -34,7 +34,7 @@ unsafe fn close_each(first: u32, last: u32) {
     }
     let mut entries = [0u8; 4096];
     loop {
-        // SAFETY: the kernel writes no more than it is told there is room for.
+        // SAFETY: the kernel writes at most the passed length.
         let filled = unsafe { libc::syscall(libc::SYS_getdents64, folder, entries.as_mut_ptr(), entries.len()) };
         let Some(mut rest) = usize::try_from(filled).ok().filter(|filled| *filled > 0).map(|filled| &entries[..filled])
         else {
@@ -49,7 +49,7 @@ unsafe fn close_each(first: u32, last: u32) {
                 && descriptor.cast_unsigned() <= last
                 && descriptor != folder
             {
-                // SAFETY: nobody uses it, says the caller.
+                // SAFETY: the caller guarantees that the descriptor is unused.
                 unsafe { libc::close(descriptor) };
             }
             rest = &rest[length..];

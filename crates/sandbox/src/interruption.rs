@@ -32,7 +32,7 @@ pub fn on_interruption_say(sentence: &str) {
 extern "C" fn interrupted(_: c_int) {
     // SAFETY: takes no pointers.
     let own = unsafe { libc::getpid() } == SPEAKER.load(Ordering::Acquire);
-    // SAFETY: what the pointer leads to was whole before it was stored, and is never freed.
+    // SAFETY: the pointer was stored after its target was complete, and the target is never freed.
     if let Some(sentence) = unsafe { SENTENCE.load(Ordering::Acquire).as_ref() }.filter(|_| own) {
         // SAFETY: the sentence is never freed. A failed write is ignored, as a handler has no remedy.
         unsafe { libc::write(libc::STDERR_FILENO, sentence.as_ptr().cast(), sentence.len()) };

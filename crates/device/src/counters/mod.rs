@@ -128,7 +128,7 @@ impl Counters {
 fn chip(functions: &Rc<Functions>, context: usize, device: usize) -> Result<Chip, Failed> {
     let mut name = p::DeviceChipName { device, ..p::DeviceChipName::default() };
     let mut size = p::CounterAvailability { context, ..p::CounterAvailability::default() };
-    // SAFETY: the context is the driver's and current; the image has the size that it is said to have.
+    // SAFETY: the context is the driver's and current; the image has the stated size.
     unsafe {
         functions.initialize.call(&mut p::ProfilerInitialize::default())?;
         functions.chip_name.call(&mut name)?;
@@ -172,8 +172,8 @@ impl<'a> RangeProfiler<'a> {
             nodes: 1,
             ..p::RangeCounterDataSize::default()
         };
-        // SAFETY: the object is CUPTI's, the names last, and both images have the sizes that they are said to have and
-        // live as long as the profiler is enabled.
+        // SAFETY: the object is CUPTI's, the names outlive the calls, and both images have the stated sizes and live as
+        // long as the profiler is enabled.
         unsafe {
             self.functions.counter_data_size.call(&mut size)?;
             self.data = Image::of_size(size.image_size);

@@ -124,7 +124,7 @@ impl Chip {
         let mut schedule = self.open(wanted)?;
         let functions = &self.functions;
         let (host, names, count) = (schedule.host, schedule.names.address(), schedule.names.count());
-        // SAFETY: the object is CUPTI's, the names last, and the image has the size that it is said to have.
+        // SAFETY: the object is CUPTI's, the names outlive the calls, and the image has the stated size.
         unsafe {
             functions.add_metrics.call(&mut p::HostAddMetrics {
                 host,
@@ -167,7 +167,7 @@ impl Chip {
     fn known(&mut self, kind: u32) -> Result<Vec<String>, Failed> {
         let schedule = self.open(&[])?;
         let mut parameters = p::HostBaseMetrics { host: schedule.host, kind, ..p::HostBaseMetrics::default() };
-        // SAFETY: the object is CUPTI's; what it answers are texts of its own, which last as long as the object.
+        // SAFETY: the object is CUPTI's; it returns texts that live as long as it does.
         unsafe {
             self.functions.base_metrics.call(&mut parameters)?;
             let names = parameters.names as *const *const c_char;
@@ -196,7 +196,7 @@ impl Schedule {
             values: values.as_mut_ptr() as usize,
             ..p::HostEvaluate::default()
         };
-        // SAFETY: the object is CUPTI's, and there are as many names and places for values as are said.
+        // SAFETY: the object is CUPTI's, and the arrays of names and values have the stated lengths.
         unsafe { self.functions.evaluate.call(&mut parameters)? };
         Ok(values)
     }

@@ -141,7 +141,7 @@ impl Gpu {
 
     fn describe(&self, ordinal: i32) -> Result<Description, DeviceError> {
         let mut name = [0; 256];
-        // SAFETY: the buffer is as long as it is said to be, and the driver terminates the name.
+        // SAFETY: the buffer has the stated length, and the driver terminates the name.
         let name = unsafe {
             self.check(
                 "cuDeviceGetName",
@@ -270,7 +270,7 @@ impl Device for Gpu {
             return Err(DeviceError::Clash { address, size });
         }
         if reserved != address {
-            // SAFETY: this range was reserved just now and nothing is mapped in it.
+            // SAFETY: this range was just reserved, and has no mappings.
             let _ = unsafe { (self.table.cuMemAddressFree)(reserved, bytes) };
             return Err(DeviceError::Clash { address, size });
         }
@@ -312,7 +312,7 @@ impl Device for Gpu {
     }
 
     fn free(&self, address: u64) -> Result<(), DeviceError> {
-        // SAFETY: the driver refuses an address that it did not give; nothing of ours uses the memory any more.
+        // SAFETY: the driver refuses addresses that it did not allocate; this program no longer uses the memory.
         self.check("cuMemFree_v2", unsafe { (self.table.cuMemFree_v2)(address) })
     }
 
@@ -344,7 +344,7 @@ impl Device for Gpu {
 
     fn load(&self, image: &[u8]) -> Result<DeviceModule, DeviceError> {
         let mut module: CUmodule = null_mut();
-        // SAFETY: the image is what the compiler made: an ELF object, which says its own size, or NUL-terminated PTX.
+        // SAFETY: the image is the compiler's output: an ELF object, which states its size, or NUL-terminated PTX.
         self.check("cuModuleLoadData", unsafe { (self.table.cuModuleLoadData)(&mut module, image.as_ptr().cast()) })?;
         Ok(DeviceModule(module as usize))
     }
@@ -419,7 +419,7 @@ impl Device for Gpu {
 
     fn bus_id(&self) -> Option<String> {
         let mut text = [0; 32];
-        // SAFETY: the buffer is as long as it is said to be, and the driver terminates the text.
+        // SAFETY: the buffer has the stated length, and the driver terminates the text.
         unsafe {
             let code = (self.table.cuDeviceGetPCIBusId)(text.as_mut_ptr(), text.len() as c_int, self.device);
             (code == Status::SUCCESS).then(|| CStr::from_ptr(text.as_ptr()).to_string_lossy().into_owned())

@@ -27,7 +27,7 @@ impl GroupGuard {
         if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: new descriptors, which nobody else owns.
+        // SAFETY: new descriptors without another owner.
         let [theirs, ours] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
         // SAFETY: the child calls nothing but what is safe after a fork of a process with threads, and does not return.
         match unsafe { libc::fork() } {
@@ -74,7 +74,7 @@ impl Drop for GroupGuard {
 /// Call this only in a forked child, which no longer needs anything inherited.
 unsafe fn watch(pipe: libc::c_int) -> ! {
     let pipe_number = pipe as libc::c_uint;
-    // SAFETY: none of these takes a pointer but `read`, which writes one byte at most. Nobody uses what is closed.
+    // SAFETY: the only call with a pointer is `read`, which writes at most one byte. The closed descriptors are unused.
     unsafe {
         let leads = libc::setpgid(0, 0) == 0;
         // Close inherited descriptors, because other processes may wait for their end.

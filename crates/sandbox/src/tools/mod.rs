@@ -30,7 +30,7 @@ impl TransientFile {
         if descriptor < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: a new descriptor, which nobody else owns.
+        // SAFETY: a new descriptor without another owner.
         let mut file = unsafe { File::from_raw_fd(descriptor) };
         file.write_all(contents)?;
         let path = format!("/proc/{}/fd/{descriptor}", std::process::id()).into();

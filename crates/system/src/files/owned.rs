@@ -34,7 +34,7 @@ impl OwnedFile {
     /// # Errors
     /// The application has closed the file meanwhile.
     pub fn new(file: File) -> io::Result<Self> {
-        // SAFETY: the descriptor is open; a new one is nobody else's.
+        // SAFETY: the descriptor is open; a new one does not have another owner.
         let moved = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, FIRST) };
         // SAFETY: as above.
         let file = if moved < 0 { file } else { unsafe { File::from_raw_fd(moved) } };

@@ -534,7 +534,7 @@ fn is_private_in(users: &[Vec<String>], groups: &[Vec<String>], group: u32, user
 /// name.
 fn has_access_list(descriptor: &OwnedFd) -> bool {
     let path = CString::new(format!("/proc/self/fd/{}", descriptor.as_raw_fd())).expect("no NUL");
-    // SAFETY: both texts end with a NUL, and no buffer is given: only the size is asked for.
+    // SAFETY: both texts end with a NUL; without a buffer, the call only returns the size.
     let size = unsafe { libc::getxattr(path.as_ptr(), c"system.posix_acl_access".as_ptr(), std::ptr::null_mut(), 0) };
     size > 0
 }
@@ -548,7 +548,7 @@ fn open_at(folder: Option<&OwnedFd>, name: &OsStr) -> io::Result<OwnedFd> {
         let descriptor =
             unsafe { libc::openat(folder, name.as_ptr(), libc::O_PATH | libc::O_NOFOLLOW | libc::O_CLOEXEC) };
         if descriptor >= 0 {
-            // SAFETY: the descriptor is new, and nobody else's.
+            // SAFETY: the descriptor is new, without another owner.
             return Ok(unsafe { OwnedFd::from_raw_fd(descriptor) });
         }
         let error = io::Error::last_os_error();

@@ -50,7 +50,7 @@ impl Format {
         if self == E4M3 { 0x7e } else { self.infinity() - 1 }
     }
 
-    /// What is beyond the greatest number: infinity, or a NaN in the format without one.
+    /// The result beyond the largest number: infinity, or a NaN in the format without infinity.
     fn overflow(self) -> u64 {
         if self == E4M3 { 0x7f } else { self.infinity() }
     }
@@ -137,7 +137,7 @@ impl Number {
         Finite { negative: value < 0, mantissa: value.unsigned_abs(), exponent: 0 }
     }
 
-    /// The bits in a format; none for a NaN.
+    /// The bits in a format; `None` for a NaN.
     pub fn encode(self, format: Format, mode: Mode) -> Option<u64> {
         let (negative, mantissa, exponent) = match self {
             Nan => return None,
@@ -152,7 +152,7 @@ impl Number {
         let least = 1 - format.bias() - format.fraction as i32;
         let last = (top - format.fraction as i32).max(least);
         let rounded = shifted(mantissa, last - exponent, negative, mode);
-        // What carries over goes into the exponent.
+        // A carry goes into the exponent.
         let field = (last - least) as u64;
         let bits = (field << format.fraction) + rounded as u64;
         let raised = if bits > format.greatest() {
@@ -164,7 +164,7 @@ impl Number {
         Some(sign | raised)
     }
 
-    /// The nearest integer; none for what has none.
+    /// The nearest integer; `None` for infinities and NaNs.
     pub fn integer(self, mode: Mode) -> Option<i128> {
         let Finite { negative, mantissa, exponent } = self else { return None };
         let magnitude = if exponent >= 0 {
@@ -277,7 +277,7 @@ impl Number {
         }
     }
 
-    /// Which is less; none beside a NaN.
+    /// The smaller of two; `None` if one is a NaN.
     pub fn compare(self, other: Self) -> Option<Ordering> {
         if self == Nan || other == Nan {
             return None;
@@ -303,7 +303,7 @@ fn raised(mantissa: u128, exponent: i32) -> (u128, i32) {
     if mantissa == 0 { (0, exponent) } else { (mantissa << places, exponent - places) }
 }
 
-/// A mantissa so many places lower; its last bit stands for those that are lost.
+/// A mantissa shifted down; its last bit represents the lost ones.
 fn jammed(mantissa: u128, places: i32) -> u128 {
     match places {
         0 => mantissa,
@@ -312,7 +312,7 @@ fn jammed(mantissa: u128, places: i32) -> u128 {
     }
 }
 
-/// A mantissa so many places lower, rounded.
+/// A mantissa shifted down and rounded.
 fn shifted(mantissa: u128, places: i32, negative: bool, mode: Mode) -> u128 {
     if places <= 0 {
         return mantissa << -places;

@@ -371,7 +371,7 @@ fn atomic(op: &Opcode<'_>, types: &[&str], a: &[u64], memory: &mut [u8; 32]) -> 
                 let mut new = 0;
                 for at in (0..lanes).map(|lane| lane * format.bits) {
                     let read = |value: u64| Number::decode(value >> at & mask(format.bits), format);
-                    // A NaN is any, and subnormal numbers of 32 bits may be zeros: those have no model.
+                    // Any NaN is accepted, and 32-bit subnormals may be zeros; these have no model.
                     let sum = read(old).plus(read(a[0]), Mode::Nearest).encode(format, Mode::Nearest);
                     let is_small = |value: u64| format == F32 && format.flushed(value) != value;
                     let Some(sum) = sum.filter(|sum| ![old, a[0], *sum].into_iter().any(is_small)) else {
@@ -428,7 +428,7 @@ fn integer(op: &Opcode<'_>, a: &[u64], carry: bool) -> Option<Vec<Want>> {
     let value = |index: usize| a.get(index).map_or(0, |value| ty.read(*value));
     let (x, y, z) = (value(0), value(1), value(2));
     let bits = i128::from(ty.bits);
-    // Sums with a flag are of numbers without signs.
+    // Sums with a carry flag are unsigned.
     if op.takes_carry() || op.has("cc") {
         let plain = Integer { signed: false, ..ty };
         let (left, right) = match op.name {
@@ -467,7 +467,7 @@ fn integer(op: &Opcode<'_>, a: &[u64], carry: bool) -> Option<Vec<Want>> {
             let product = short(x) * short(y);
             (if op.has("hi") { product >> 16 } else { product }) + z
         }
-        // By zero the manual leaves both open.
+        // For division by zero, the manual leaves both open.
         "div" | "rem" if y == 0 => return Some(vec![Open]),
         "div" => x / y,
         "rem" => x % y,
@@ -613,7 +613,7 @@ fn video(op: &Opcode<'_>, types: &[&str], a: &[u64]) -> Option<u64> {
             "vabsdiff" => (x - y).abs(),
             "vmin" => x.min(y),
             "vmax" => x.max(y),
-            // Halves are rounded away from zero.
+            // A fraction of one half is rounded away from zero.
             "vavrg" => (x + y + i128::from(x + y >= 0)) >> 1,
             "vset" => i128::from(relation(op.comparison()?, Some(x.cmp(&y)))?),
             _ => return None,
@@ -634,14 +634,14 @@ fn float(op: &Opcode<'_>, format: Format, a: &[u64]) -> Option<Want> {
     let flush = |bits: u64| if flushes { format.flushed(bits) } else { bits };
     let a: Vec<u64> = a.iter().map(|bits| flush(bits & mask(format.bits))).collect();
     let numbers: Vec<Number> = a.iter().map(|bits| Number::decode(*bits, format)).collect();
-    // Every format of 16 bits rounds to the nearest.
+    // All 16-bit formats round to nearest.
     let mode = if format.bits == 16 { Mode::Nearest } else { op.mode() };
     let magnitude = format.sign() - 1;
     match op.name {
         "neg" if !format.is_nan(a[0]) => return Some(Bits(a[0] ^ format.sign())),
         "abs" if !format.is_nan(a[0]) => return Some(Bits(a[0] & magnitude)),
         "neg" | "abs" => return Some(Want::Nan(format)),
-        // The sign is the first one's.
+        // The sign comes from the first operand.
         "copysign" => return Some(Bits(a[1] & magnitude | a[0] & format.sign())),
         "min" | "max" => return Some(extremum(op, format, &a)),
         _ => {}
@@ -661,7 +661,7 @@ fn float(op: &Opcode<'_>, format: Format, a: &[u64]) -> Option<Want> {
     Some(Want::float(number.encode(format, mode).map(flush), format))
 }
 
-/// The least or greatest of two or three.
+/// The smallest or largest of two or three.
 fn extremum(op: &Opcode<'_>, format: Format, a: &[u64]) -> Want {
     let magnitude = format.sign() - 1;
     let sign = a.iter().fold(0, |sign, bits| sign ^ bits & format.sign());
