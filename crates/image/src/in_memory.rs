@@ -42,7 +42,7 @@ pub unsafe fn size(image: *const u8) -> Option<u64> {
     if is(bundle::MAGIC) || is(bundle::COMPRESSED_MAGIC) {
         return bundle::size(long);
     }
-    // SAFETY: what is nothing else is NUL-terminated text.
+    // SAFETY: all other images are NUL-terminated text.
     let length = unsafe { libc::strnlen(image.cast(), MAX_TEXT) };
     (length < MAX_TEXT).then_some(length as u64)
 }

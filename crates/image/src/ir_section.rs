@@ -246,8 +246,8 @@ pub struct Closure {
     pub ambiguous: Vec<String>,
 }
 
-/// The members of `units` from which the image with this sum was made, or may have been: if none is known to match,
-/// those without sums. `sum` is `None` for an unknown image.
+/// The members of `units` from which the image with this sum was made, or may have been: without a known match, the
+/// units without sums. `sum` is `None` for an unknown image.
 pub fn of_image<'u, 'a, U: Borrow<Unit<'a>>>(units: &'u [U], sum: Option<u64>) -> Vec<&'u U> {
     let Some(sum) = sum else { return units.iter().collect() };
     let made_it: Vec<&U> = units.iter().filter(|unit| (*unit).borrow().table.images.contains(&sum)).collect();

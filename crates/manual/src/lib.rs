@@ -17,7 +17,7 @@ use clap_complete::Shell;
 
 const OPTION: &str = "--generate";
 
-/// Writes a manual and ends the process, where the process was started to do that.
+/// Writes a manual and exits, if the process was started for that.
 pub fn write_if_requested(command: impl FnOnce() -> Command) {
     let words: Vec<OsString> = std::env::args_os().skip(1).collect();
     let [option, kind, folder] = &words[..] else { return };
@@ -38,11 +38,10 @@ pub fn write_if_requested(command: impl FnOnce() -> Command) {
     }
 }
 
-/// Writes man pages (`man`: the program's, and one for each of its subcommands) or the completions of a shell to a
-/// folder.
+/// Writes man pages (`man`: for the program and each of its subcommands) or the completions of a shell to a folder.
 ///
 /// # Errors
-/// A kind that is not known, and what the system says.
+/// The kind is unknown, or the system reports an error.
 pub fn write(mut command: Command, kind: &str, folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
     if kind == "man" {

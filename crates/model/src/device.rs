@@ -107,7 +107,7 @@ impl DeviceLimits {
     }
 }
 
-/// What every CUDA device has (CUDA Programming Guide, "Technical Specifications per Compute Capability").
+/// The guaranteed limits of CUDA devices (CUDA Programming Guide, "Technical Specifications per Compute Capability").
 impl Default for DeviceLimits {
     fn default() -> Self {
         Self {

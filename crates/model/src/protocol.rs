@@ -1,12 +1,11 @@
 //! The protocol of `mneme-replay serve`, in lines of JSON.
 //!
-//! One message is a line; requests come on standard input, replies on standard output.
+//! Each message is a line; requests arrive on standard input, replies leave on standard output.
 //!
-//! The server greets with [`Reply::Hello`] as soon as the recording is resident on a device. A client submits
-//! configurations under ids of its own and gets one reply for each, in order of completion: [`Reply::Result`], or
-//! [`Reply::Cancelled`]. A request that cannot be understood is answered with [`Reply::Error`] and changes nothing. End
-//! of input means: finish what was submitted, then exit. `docs/reference/protocol.md` is the page for people who write
-//! clients.
+//! The server sends [`Reply::Hello`] as soon as the recording is resident on a device. A client submits configurations
+//! under ids that it chooses, and gets one reply for each, in order of completion: [`Reply::Result`] or
+//! [`Reply::Cancelled`]. The server answers an invalid request with [`Reply::Error`] and ignores it. At the end of
+//! input, it finishes the submitted work and exits. `docs/reference/protocol.md` is the page for authors of clients.
 
 use std::path::PathBuf;
 
@@ -19,9 +18,8 @@ use crate::device::DeviceLimits;
 use crate::launch::{Dim3, Moment};
 use crate::result::{Evidence, ReplayResult};
 
-/// Raised when a message changes its meaning; a client refuses a greater one. Fields and messages may be added without
-/// that: a client ignores what it does not know in a reply, and a server refuses by name what it does not know in a
-/// request.
+/// Increases when a message changes its meaning; a client refuses a greater version. Adding fields and messages does
+/// not change it: a client ignores unknown parts of a reply, and a server refuses unknown parts of a request by name.
 pub const VERSION: u32 = 2;
 
 /// From the client. A field that is not named here is an error: a word that is mistyped would be ignored in silence.
@@ -147,18 +145,19 @@ pub struct Near {
 }
 
 impl Near {
-    /// Whether a configuration with these measured runs, ns, may be as fast as this, or faster, or slower.
+    /// Whether the measured runs, ns, are still too close to this time to tell which of the two is faster.
     pub fn holds(&self, times: &[u64]) -> bool {
         let count = times.len() as f64;
         let mean = times.iter().map(|time| (*time as f64).ln()).sum::<f64>() / count;
         let bound = self.within * (1.0 / count + 1.0 / f64::from(self.runs.max(1))).sqrt();
-        // A clock that stood still tells nothing.
+        // A stopped clock proves nothing.
         !mean.is_finite() || (mean - self.ns.ln()).abs() < bound
     }
 }
 
 impl StoppingRule {
-    /// Whether runs so far are enough: `measured` are the times of those that count, ns; `all` is how many are allowed.
+    /// Whether the runs so far are enough. `measured` are the times of the runs that count, ns; `all` is the maximum
+    /// number of runs.
     pub fn is_content(&self, measured: &[u64], all: u32, is_long: bool) -> bool {
         let most = if is_long { self.long_runs.min(all) } else { all };
         !measured.is_empty()
@@ -375,7 +374,7 @@ pub struct Part {
     pub size: u64,
 }
 
-/// The JSON schema of both directions, as docs/reference/protocol.schema.json has it.
+/// The JSON schema of both directions, as in docs/reference/protocol.schema.json.
 pub fn schema() -> Value {
     let mut generator = schemars::SchemaGenerator::default();
     let request = generator.subschema_for::<Request>();

@@ -75,7 +75,7 @@ pub struct ReplayResult {
     /// Why requested counters are missing; a sentence without its full stop.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub counters_reason: String,
-    /// What the comparison with the recording proves, if memory was as recorded.
+    /// The strength of the comparison with the recording, if memory was as recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<Evidence>,
     /// The largest errors of a verified result, over all runs and all buffers that have a tolerance and are not
@@ -368,7 +368,7 @@ impl Default for Metrics {
     }
 }
 
-/// What the code object of an AMD GPU states about its kernel, and derived values.
+/// Facts from the code object of an AMD GPU about its kernel, and derived values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AmdMetrics {
     /// Vector registers of a work item, including accumulation registers if both share a register file.

@@ -325,8 +325,8 @@ pub(super) fn sync<'a>(files: impl IntoIterator<Item = &'a Temporary>) -> Result
 /// A database, and the version of its file.
 type ReadDatabase = (FileVersion, KernelRecord);
 
-/// Long databases as they were last read or written. Adding an instance extends the file's contents, which take
-/// milliseconds to read.
+/// A cache of long databases as they were last read or written. Adding an instance extends the file's contents, which
+/// take milliseconds to read.
 #[derive(Default)]
 pub struct Databases(HashMap<u64, ReadDatabase>);
 

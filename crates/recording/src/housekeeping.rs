@@ -23,7 +23,7 @@ use super::store::{self, InUse, Store, StoreWriter, create_private_folder};
 use super::upstream::span;
 use crate::error::RecordingError;
 
-/// zstd's level for chunks that are written again: there is no hurry.
+/// zstd's level for chunks that are written again, when speed matters less.
 const LEVEL: i32 = 9;
 
 /// The result of an operation.
@@ -34,7 +34,7 @@ pub struct HousekeepingOutcome {
     pub bytes: u64,
 }
 
-/// Removes an instance, or the kernel with all of them, and every chunk that nothing else in the folder uses.
+/// Removes an instance, or the kernel with all of its instances, and every chunk that becomes unused in the folder.
 pub fn remove(folder: &Path, static_hash: u64, instance: Option<&str>) -> Result<HousekeepingOutcome, RecordingError> {
     let lock = database::lock(folder)?;
     let path = folder.join(format!("{static_hash}.json"));

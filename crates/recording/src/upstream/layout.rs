@@ -1,6 +1,6 @@
 //! The layout of a snapshot file.
 //!
-//! All numbers are little endian, nothing is padded.
+//! All numbers are little endian, without padding.
 //!
 //! ```text
 //! bytes, layout 0:  globals, blobs with all of their contents, arguments

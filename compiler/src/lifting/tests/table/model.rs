@@ -123,8 +123,8 @@ impl<'a> Opcode<'a> {
     }
 }
 
-/// The results of an instruction of a single thread, and its memory afterwards; none if there is no model. Beside its
-/// inputs it has the carry flag, which is the last result of an instruction that writes it.
+/// The results of a single thread's instruction, and its memory afterwards; `None` without a model. Besides its inputs
+/// it has the carry flag, which is the last result of an instruction that writes it.
 pub fn lane(op: &Opcode<'_>, a: &[u64], carry: bool, memory: &mut [u8; 32]) -> Option<Vec<Want>> {
     let types = op.types();
     match op.name {
