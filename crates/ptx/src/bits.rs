@@ -323,8 +323,8 @@ fn selectors_of(mode: &str) -> Option<u64> {
     })
 }
 
-/// The constant position and length of a field of `bfe` or `bfi`, both within the word. Beyond the word, ptxas (12 and
-/// 13) treats constants differently from registers and from the manual, so the instruction is left unchanged.
+/// The constant position and length of a field of `bfe` or `bfi`, both within the word. Beyond the word, ptxas 12 and 13
+/// treat constants differently from registers and from the manual, so the instruction is left unchanged.
 fn constant_field(scalar: Scalar, from: &Resolved<'_>, count: &Resolved<'_>) -> Option<(u32, u32)> {
     let within = |bits: &Resolved<'_>| match bits {
         Resolved::Int(bits) => u32::try_from(*bits).ok().filter(|bits| *bits < scalar.bits),

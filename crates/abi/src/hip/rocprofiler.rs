@@ -1,9 +1,9 @@
 //! The part of rocprofiler-sdk, AMD's profiling library, that times kernels.
 //!
 //! Names, types and layouts match rocprofiler.h, registration.h, context.h, buffer.h, buffer_tracing.h,
-//! external_correlation.h and fwd.h of versions 0.4 and 0.5 (ROCm 6.2 and 6.3) and 1.3 (7), and the headers in between
-//! that contain the record (buffer_tracing.h and fwd.h). `since` is the first version with a function, in the library's
-//! numbering: 400 is 0.4.0. The declarations cover the common part of these versions:
+//! external_correlation.h and fwd.h of versions 0.4 and 0.5 (ROCm 6.2 and 6.3) and 1.3 (7). For the versions in
+//! between, only the two headers with the record (buffer_tracing.h and fwd.h) were compared. `since` is the first version
+//! with a function, in the library's numbering: 400 is 0.4.0. The declarations cover the common part of these versions:
 //!
 //! - error numbers differ between versions, so only success is named; `rocprofiler_get_status_string` describes the
 //!   others;

@@ -5,8 +5,8 @@
 //! With a recorded element e and a replayed element r of the buffer's type:
 //!
 //! - absolute: |r - e|; relative: |r - e| / max(|e|, m), where m is the type's smallest normal number (1 for integers);
-//!   ULP: the number of representable values from e to r (for integers |r - e|). If both are NaN or equal infinities:
-//!   0. Otherwise, if one of them is NaN or infinite: infinite. 0.0 and -0.0 are equal.
+//!   ULP: the number of representable values from e to r (for integers |r - e|). The error is 0 if both are NaN or equal
+//!   infinities, and otherwise infinite if one of them is NaN or infinite. 0.0 and -0.0 are equal.
 //! - Without a norm, the tolerance bounds each element's error. With one, it bounds the norm of all elements' |r - e|
 //!   (for ULP: of their distances); for a relative threshold, that is divided by max(the same norm of all e, m). L1
 //!   sums, L2 is the root of the sum of squares, Linf the largest. The norm of all e skips infinite recorded elements.
