@@ -23,7 +23,6 @@ use crate::fresh_inputs;
 use crate::job::Job;
 use crate::supervise::engine::Engine;
 use crate::supervise::{Client, SupervisorEvent};
-use crate::verify::comparison::RegionComparison;
 
 /// How many executors may be lost.
 const LOSSES: u32 = 4;
@@ -37,7 +36,7 @@ const RUNS_ON_INPUT: u32 = 12;
 const BYTES_PER_NS: u64 = 1;
 /// How many fresh inputs are kept.
 const INPUTS: u32 = 3;
-/// If a run takes longer, fresh inputs are searched only if they are needed.
+/// If a run takes longer, one fresh input is enough.
 const QUICK: Duration = Duration::from_secs(1);
 /// A search that takes longer is announced.
 const SILENT: Duration = Duration::from_secs(1);
@@ -70,22 +69,10 @@ pub fn open(settings: ReplaySettings) -> Result<ReplayContext, Fatal> {
         }
     };
     match found {
-        // Rules may let pass what the recorded input shows without them.
-        Ok(map) if !map.inputs_sought && !is_exact(&context) && context.isolation != Isolation::None => {
-            context.poison(&map)?;
-            let map = PoisonMap { fresh_inputs: inputs(&mut context)?, inputs_sought: true, ..map };
-            context.fresh_inputs.clone_from(&map.fresh_inputs);
-            files.keep(map);
-        }
         Ok(map) => context.poison(&map)?,
         Err(reason) => context.not_searched = reason.to_string(),
     }
     Ok(context)
-}
-
-/// Whether all memory is compared bit by bit.
-fn is_exact(context: &ReplayContext) -> bool {
-    context.bounds.comparisons(None).iter().all(RegionComparison::is_exact)
 }
 
 /// The places for the map of an instance.
@@ -152,34 +139,15 @@ enum NotSearched {
 
 /// Finds the bytes.
 fn find(context: &mut ReplayContext) -> Result<Result<PoisonMap, NotSearched>, Fatal> {
-    undisturbed(context, |context| Search::new(context).run())
-}
-
-/// Searches with one silent executor.
-fn undisturbed<R>(
-    context: &mut ReplayContext,
-    search: impl FnOnce(&ReplayContext) -> Result<R, Fatal>,
-) -> Result<R, Fatal> {
     let (quiet, workers) = (context.quiet, context.workers);
     (context.quiet, context.workers) = (true, 1);
-    let found = search(context);
+    let found = Search::new(context).run();
     (context.quiet, context.workers) = (quiet, workers);
     // The builder that was started first is used up by the search, so another one gets ready for the replay.
     if context.isolation != Isolation::None {
         let _ = context.programs.of(context.first_llvm)?.start(Preparation::Full);
     }
     found
-}
-
-/// Finds fresh inputs alone, for a recording whose bytes are known.
-fn inputs(context: &mut ReplayContext) -> Result<Vec<u64>, Fatal> {
-    undisturbed(context, |context| {
-        let mut search = Search::new(context);
-        let mut engine = Engine::start(context)?;
-        search.try_own_code(&mut engine)?;
-        search.find_inputs(&mut engine)?;
-        Ok(search.found.fresh_inputs)
-    })
 }
 
 /// The search, group of buffers by group.
@@ -240,10 +208,9 @@ impl<'a> Search<'a> {
             }
             number += 1;
         }
-        // Long runs on other inputs can wait until they are needed.
-        if self.took < QUICK || !self.shows_something() {
-            self.find_inputs(&mut engine)?;
-        }
+        let limit = (LEAST + RUNS_ON_INPUT * self.took).min(LIMIT);
+        let count = if self.took < QUICK { INPUTS } else { 1 };
+        self.found.fresh_inputs = fresh_inputs::screen(&mut engine, self.context, None, count, limit)?.seeds;
         Ok(Ok(self.found))
     }
 
@@ -260,20 +227,6 @@ impl<'a> Search<'a> {
         self.found.own_code_fails = !self.original;
         self.context.own_code_fails.set(!self.original);
         Ok(status)
-    }
-
-    /// Whether the recorded input shows what the kernel writes, without rules that let more pass.
-    fn shows_something(&self) -> bool {
-        let regions = &self.context.snapshot.layout.regions;
-        let is_shown = !self.found.chunks.is_empty() || regions.iter().any(|region| !region.changed.is_empty());
-        self.found.unshown.is_empty() && is_shown
-    }
-
-    fn find_inputs(&mut self, engine: &mut Engine<'_>) -> Result<(), Fatal> {
-        let limit = (LEAST + RUNS_ON_INPUT * self.took).min(LIMIT);
-        self.found.fresh_inputs = fresh_inputs::screen(engine, self.context, None, INPUTS, limit)?.seeds;
-        self.found.inputs_sought = true;
-        Ok(())
     }
 
     fn job(&self, number: u64, regions: &[usize]) -> Job {

@@ -72,8 +72,9 @@ fn tried(
     seed: u64,
     limit: Duration,
 ) -> Result<Option<ReplayResult>, Fatal> {
-    for configuration in context.oracles() {
-        let mut job = Job::new(u64::MAX, configuration, 1, 0);
+    for build in context.oracles() {
+        let mut job = Job::new(u64::MAX, build.configuration.clone(), 1, 0);
+        job.build = build;
         job.schedule.fresh = true;
         job.run.limit = Some(limit);
         job.run.fresh_inputs = vec![seed];

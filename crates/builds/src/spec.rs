@@ -45,7 +45,8 @@ impl BuildSpec {
     /// The hash of all inputs that the code depends on.
     pub fn key(&self) -> BuildKey {
         let mut configuration = self.configuration.grounded().without_runs();
-        // Instrumented code also has bounds.
+        configuration.timeout_s = None;
+        // Instrumented code has bounds too.
         let has_bounds = configuration.set_launch_bounds || self.instrument.is_some();
         let bounds_follow_block = has_bounds && configuration.max_threads.is_none_or(|threads| threads == 0);
         // Specialised code contains the size of the dynamic shared memory.

@@ -50,8 +50,14 @@ impl Width {
         u64::from_le_bytes(word)
     }
 
-    /// The share of plausible numbers among the words that are neither addresses nor small integers; `None` if the
-    /// share is too small.
+    /// Whether the word that begins a slice is a plausible number and no small integer.
+    pub fn is_number(self, bytes: &[u8]) -> bool {
+        let word = self.word(bytes);
+        !self.is_small(word) && self.is_plausible(word)
+    }
+
+    /// Of the words that are neither addresses nor small integers, the share of plausible numbers; `None` where that is
+    /// too small.
     fn share(self, bytes: &[u8], addresses: &[Range<u64>]) -> Option<f64> {
         let words = bytes.chunks(8).filter(|double| !is_address(double, addresses));
         let words = words.flat_map(|double| double.chunks_exact(self as usize)).map(|bytes| self.word(bytes));

@@ -47,8 +47,6 @@ pub struct PoisonMap {
     pub own_code_fails: bool,
     /// Seeds of useful fresh inputs: the application's own code changes memory on them, in the same way every time.
     pub fresh_inputs: Vec<u64>,
-    /// Whether such inputs have been searched for.
-    pub inputs_sought: bool,
 }
 
 /// A chunk with bytes to fill.

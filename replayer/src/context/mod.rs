@@ -15,7 +15,6 @@ use mneme_builds::plan::External;
 use mneme_builds::probe::{Assumption, Revision};
 use mneme_builds::{BuildOutcome, BuildPlan, BuildSpec, Keep, NotBuilt, Replacement};
 use mneme_device::Interface;
-use mneme_model::configuration::Configuration;
 use mneme_model::device::Timer;
 use mneme_model::result::ReplayStatus;
 use mneme_recording::choice;
@@ -226,24 +225,18 @@ impl ReplayContext {
         Ok(())
     }
 
-    /// The configurations that can compute the right results on fresh inputs, in order of preference: the application's
-    /// own code, and the recorded pipeline.
-    pub fn oracles(&self) -> Vec<Configuration> {
-        let recorded = self.recorded.recorded_configuration();
-        let own = recorded.of_original();
-        // With a replacement, a pipeline compiles that code instead of the recorded kernel's.
-        let is_recorded = self.replacement.is_none() && self.external.is_none();
-        (!self.own_code_fails.get()).then_some(own).into_iter().chain(is_recorded.then_some(recorded)).collect()
+    /// The builds that can compute the right results on fresh inputs, in order of preference: the application's own
+    /// code, and the recorded pipeline.
+    pub fn oracles(&self) -> Vec<BuildSpec> {
+        let own = BuildSpec::new(self.recorded.recorded_configuration().of_original());
+        let own = (!self.own_code_fails.get()).then_some(own);
+        own.into_iter().chain(self.recorded_pipeline().filter(|_| self.external.is_none())).collect()
     }
 
     /// The recorded pipeline with and without fusing multiplications and additions. Empty if there is nothing to
     /// compile.
     pub fn pipelines(&self) -> Vec<BuildSpec> {
-        // Without it, builds start from the recorded modules.
-        let code = self.replacement.as_ref().map(|_| replacement::compilable(&self.recorded).map(Rc::new));
-        let configuration = self.recorded.recorded_configuration();
-        let of = |(fuses, replacement): (bool, Option<Rc<Replacement>>)| {
-            let mut spec = BuildSpec { replacement, ..BuildSpec::new(configuration.clone()) };
+        let of = |(mut spec, fuses): (BuildSpec, bool)| {
             spec.probe.fuses = Some(fuses);
             if !fuses {
                 // Operations may be marked, which lets them be fused in any case.
@@ -251,10 +244,16 @@ impl ReplayContext {
             }
             spec
         };
-        match code {
-            Some(None) => Vec::new(),
-            code => [true, false].map(|fuses| of((fuses, code.clone().flatten()))).into(),
+        self.recorded_pipeline().map_or_else(Vec::new, |spec| [(spec.clone(), true), (spec, false)].map(of).into())
+    }
+
+    /// The build of the recorded code as it was recorded, also if other code takes its place.
+    fn recorded_pipeline(&self) -> Option<BuildSpec> {
+        let mut spec = BuildSpec::new(self.recorded.recorded_configuration());
+        if self.replacement.is_some() {
+            spec.replacement = Some(Rc::new(replacement::compilable(&self.recorded)?));
         }
+        Some(spec)
     }
 
     /// Whether builds start from PTX.

@@ -55,7 +55,9 @@ const MORE: u64 = 6;
 /// Runs on the recorded input to compare a fresh one with. One run is enough if it takes longer than this, in ns.
 const USUAL: usize = 3;
 const LONG: u64 = 20_000_000;
-/// Bytes of an address, and of a moved element of unknown type.
+/// Numbers that differ by more than this part were not only rounded.
+const NEAR: f64 = 0.01;
+/// Bytes of an address, and of an element of unknown type that changes places.
 const WORD: usize = 8;
 /// Bytes of an element of unknown type whose lowest bits change, and the mask of these bits.
 const SMALL: usize = 4;
@@ -94,8 +96,6 @@ impl Change {
 struct FreshInput {
     /// The pieces that differ from the recording.
     pieces: Contents,
-    /// Whether they differ in more than the bytes that the kernel only writes.
-    is_other: bool,
 }
 
 /// The errors of a run in a part of a region.
@@ -174,10 +174,11 @@ impl FreshRuns<'_, '_> {
         self.basis.follow(self.memory, &self.code.comparisons, self.oracle_code);
         let mut pace = Pace::default();
         self.judge_on(seeds.iter().copied(), &mut pace)?;
-        if pace.gap().is_some()
-            && let Some(last) = seeds.last()
-        {
-            self.judge_on((1..=MORE).map(|further| last.wrapping_add(further)), &mut pace)?;
+        if pace.gap().is_some() && !seeds.is_empty() {
+            // Inputs that are made like those that are known to be useful.
+            let like = seeds.iter().cycle().zip(1..=MORE);
+            let further = like.map(|(seed, place)| seed.wrapping_add(place * WAYS * PARTS));
+            self.judge_on(further.collect::<Vec<_>>(), &mut pace)?;
         }
         if let Some(ratio) = pace.gap().filter(|_| self.done.status == ReplayStatus::Verified) {
             self.done.doubts.push(Doubt::SlowerOnFreshInputs { ratio });
@@ -216,19 +217,20 @@ impl FreshRuns<'_, '_> {
 
     fn on(&mut self, seed: u64, pace: &mut Pace) -> Result<Verdict, DeviceError> {
         let input = self.basis.input(self.memory, seed);
-        let FreshInput { pieces: input, is_other } = &*input;
-        self.done.has_input |= is_other;
+        let input = &input.pieces;
         if input.is_empty() {
             return Ok(Verdict::Discarded);
         }
-        if let Some(answer) = self.basis.answers.get(&seed).cloned()
-            && let Some(verdict) = self.by_answer(input, &answer, pace)?
-        {
-            return Ok(verdict);
-        }
-        // The oracle runs last, because code on the CPU device could find its result in this process.
-        let Some(rehearsal) = self.oracle_on(input).map(OracleRun::forget) else { return Ok(Verdict::Discarded) };
-        // Times of other code do not predict the oracle's.
+        let answer = self.basis.answers.get(&seed).cloned();
+        let rehearsal = match &answer {
+            Some(answer) => Rehearsal { digest: answer.digest.clone(), time: 0, work: answer.work },
+            // The oracle runs again at last: on the CPU device the code could find its result in this process.
+            None => match self.oracle_on(input) {
+                Some(run) => run.forget(),
+                None => return Ok(Verdict::Discarded),
+            },
+        };
+        // Times of other code say nothing about the oracle's.
         let usual = self.done.times.iter().max().copied().filter(|_| self.about.is_same);
         if usual.is_some_and(|usual| rehearsal.time > usual.saturating_mul(SLOWER).saturating_add(SLACK)) {
             return Ok(Verdict::Discarded);
@@ -240,6 +242,10 @@ impl FreshRuns<'_, '_> {
             Ok(left) => left,
             Err(error) => return Ok(Verdict::Fails(error)),
         };
+        if let Some(answer) = answer.filter(|answer| digest(&left) == answer.digest) {
+            self.note_pace(pace, input, (&run.work[..], answer.work))?;
+            return Ok(Verdict::Agrees(answer.shown));
+        }
         let Some(right) = self.oracle_on(input) else { return Ok(Verdict::Discarded) };
         let touched: BTreeSet<usize> = input.keys().chain(right.left.keys()).copied().collect();
         let others = self.basis.idle.iter().filter(|(piece, _)| !touched.contains(piece));
@@ -264,37 +270,28 @@ impl FreshRuns<'_, '_> {
         if !is_steady {
             return Ok(Verdict::Discarded);
         }
-        if self.rounds_alone(input, &right.left, left) {
+        let is_rounded = self.rounds_alone(input, &right.left, left);
+        if self.done.broken {
+            // A pipeline has failed.
+            return Ok(Verdict::Discarded);
+        }
+        if is_rounded {
             self.done.fresh_inputs.rounded += 1;
+            self.note_pace(pace, input, (&run.work[..], work))?;
             return Ok(Verdict::Agrees(shown));
         }
         Ok(Verdict::Differs(failures))
     }
 
-    /// Runs on an input with a known digest of the right result. `None` if the code's result differs.
-    fn by_answer(
-        &mut self,
-        input: &Contents,
-        answer: &Answer,
-        pace: &mut Pace,
-    ) -> Result<Option<Verdict>, DeviceError> {
-        let mut run = RunOutcome::default();
-        let left = self.code.once(self.memory, input, &mut run);
-        self.done.broken |= run.broken;
-        match left {
-            Err(error) => Ok(Some(Verdict::Fails(error))),
-            Ok(left) if digest(&left) == answer.digest => {
-                self.note_pace(pace, input, (&run.work[..], answer.work))?;
-                Ok(Some(Verdict::Agrees(answer.shown)))
-            }
-            Ok(_) => Ok(None),
-        }
-    }
-
-    /// Whether the code's results lie between those of the oracle and the pipelines. Requests the pipelines if they are
-    /// missing.
+    /// Whether what the code left lies between what the oracle and the pipelines leave. Asks for the pipelines if they
+    /// are missing.
     fn rounds_alone(&mut self, input: &Contents, right: &Contents, left: Contents) -> bool {
-        self.done.wants_pipelines = !self.code.order.spec.pipelines && self.basis.has_numbers();
+        let is_right = |fresh: &Self, left| fresh.failures(right, &left).is_empty();
+        // Numbers that are far from the oracle's were not only rounded.
+        if !is_right(self, self.without_rounding(std::slice::from_ref(right), true, left.clone())) {
+            return false;
+        }
+        self.done.wants_pipelines = !self.code.order.spec.pipelines;
         let mut all = vec![right.clone()];
         for pipeline in self.pipelines {
             let mut run = RunOutcome::default();
@@ -304,23 +301,29 @@ impl FreshRuns<'_, '_> {
                 return false;
             }
         }
-        all.len() > 1 && self.failures(right, &self.without_rounding(&all, left)).is_empty()
+        is_right(self, self.without_rounding(&all, false, left))
     }
 
-    /// The results, with numbers that lie among those of `all` replaced by the first of `all`. All NaNs are equal.
-    fn without_rounding(&self, all: &[Contents], mut left: Contents) -> Contents {
+    /// What was left, with the first of `all` in place of numbers that lie among those of `all`, or, if `near`, that are
+    /// near to the first.
+    fn without_rounding(&self, all: &[Contents], near: bool, mut left: Contents) -> Contents {
         let pieces: BTreeSet<usize> = all[0].keys().chain(left.keys()).copied().collect();
         for piece in pieces {
             let Some((region, chunk)) = self.memory.chunk(piece) else { continue };
             let all: Vec<&[u8]> = all.iter().map(|contents| self.right(contents, piece)).collect();
             let mut own = self.right(&left, piece).to_vec();
             for (part, bytes) in self.code.comparisons[region].cuts(chunk as u64 * CHUNK, own.len() as u64) {
-                let Some(dtype) = self.basis.number_type(region, self.rule((region, part))) else { continue };
-                let elements = bytes.clone().step_by(dtype.size()).map(|at| at..at + dtype.size());
+                let Some(kind) = self.basis.number_kind(region, self.rule((region, part))) else { continue };
+                let size = kind.dtype.size();
+                let elements = bytes.clone().step_by(size).map(|at| at..at + size);
                 for element in elements.take_while(|element| element.end <= bytes.end) {
-                    if own[element.clone()] != all[0][element.clone()]
-                        && is_among(dtype, &own[element.clone()], all.iter().map(|bytes| &bytes[element.clone()]))
-                    {
+                    let mut others = all.iter().map(|bytes| &bytes[element.clone()]);
+                    let is_alike = if near {
+                        kind.is_near(&own[element.clone()], &all[0][element.clone()])
+                    } else {
+                        kind.is_among(&own[element.clone()], &mut others)
+                    };
+                    if is_alike {
                         own[element.clone()].copy_from_slice(&all[0][element]);
                     }
                 }
@@ -503,17 +506,40 @@ fn measured(rule: &Comparison, (expected, left): (&[u8], &[u8])) -> Errors {
     if rule.is_exact() { Errors::default() } else { rule.measure(expected, left) }
 }
 
-/// Whether a number lies between the least and the greatest of others.
-fn is_among<'s>(dtype: DataType, own: &[u8], others: impl Iterator<Item = &'s [u8]>) -> bool {
-    let value = |bytes: &[u8]| match ElementValue::read(dtype, bytes) {
-        ElementValue::Integer(value) => value as f64,
-        ElementValue::Float(value, _) => value,
-    };
-    let (own, others): (f64, Vec<f64>) = (value(own), others.map(value).collect());
-    if own.is_nan() {
-        return others.iter().any(|other| other.is_nan());
+/// Numbers whose rounding may differ.
+struct NumberKind {
+    dtype: DataType,
+    /// Nobody says that they are numbers; they look like some.
+    guessed: Option<Width>,
+}
+
+impl NumberKind {
+    /// The value of an element; `None` if it doesn't look like a number.
+    fn value(&self, bytes: &[u8]) -> Option<f64> {
+        if self.guessed.is_some_and(|width| !width.is_number(bytes)) {
+            return None;
+        }
+        match ElementValue::read(self.dtype, bytes) {
+            ElementValue::Integer(value) => Some(value as f64),
+            ElementValue::Float(value, _) => Some(value),
+        }
     }
-    others.iter().any(|other| *other <= own) && others.iter().any(|other| *other >= own)
+
+    /// Whether two numbers are equal but for a few digits. NaNs are equal.
+    fn is_near(&self, one: &[u8], other: &[u8]) -> bool {
+        let (Some(one), Some(other)) = (self.value(one), self.value(other)) else { return false };
+        (one.is_nan() && other.is_nan()) || one == other || (one - other).abs() <= NEAR * one.abs().max(other.abs())
+    }
+
+    /// Whether a number lies among others. NaNs are equal.
+    fn is_among<'s>(&self, own: &[u8], others: impl Iterator<Item = &'s [u8]>) -> bool {
+        let Some(own) = self.value(own) else { return false };
+        let others: Vec<f64> = others.filter_map(|bytes| self.value(bytes)).collect();
+        if own.is_nan() {
+            return others.iter().any(|other| other.is_nan());
+        }
+        others.iter().any(|other| *other <= own) && others.iter().any(|other| *other >= own)
+    }
 }
 
 impl FreshBasis {
@@ -541,20 +567,15 @@ impl FreshBasis {
         *self = Self { comparisons: comparisons.to_vec(), widths, idle, oracle: Some(oracle), ..Self::default() };
     }
 
-    fn has_numbers(&self) -> bool {
-        self.widths.values().any(Option::is_some)
-    }
-
-    /// The type of the floating-point numbers that a part holds; `None` if it holds none.
-    fn number_type(&self, region: usize, rule: &Comparison) -> Option<DataType> {
-        let guessed = || {
-            self.widths.get(&region).copied().flatten().map(|width| match width {
-                Width::Single => DataType::F32,
-                Width::Double => DataType::F64,
-            })
-        };
+    /// The floating-point numbers that a part holds; `None` if it holds none.
+    fn number_kind(&self, region: usize, rule: &Comparison) -> Option<NumberKind> {
         let stated = if rule.is_exact() { rule.shown } else { Some(rule.dtype()) };
-        stated.map_or_else(guessed, |dtype| dtype.is_float().then_some(dtype))
+        if let Some(dtype) = stated {
+            return dtype.is_float().then_some(NumberKind { dtype, guessed: None });
+        }
+        let width = self.widths.get(&region).copied().flatten()?;
+        let dtype = if width == Width::Single { DataType::F32 } else { DataType::F64 };
+        Some(NumberKind { dtype, guessed: Some(width) })
     }
 
     /// The input of a seed.
@@ -644,7 +665,7 @@ impl FreshInput {
         for (_, region, own) in pieces.iter().filter(|_| widths.len() <= REGIONS) {
             least.entry(*region).and_modify(|least| *least = (*least).min(*own)).or_insert(*own);
         }
-        let (mut changed, mut is_other) = (Contents::new(), false);
+        let mut changed = Contents::new();
         for (piece, region, own) in pieces {
             if own % of_all.max(1) >= wanted && least.get(&region) != Some(&own) {
                 continue;
@@ -654,9 +675,8 @@ impl FreshInput {
             let part = part(seed, &regions[region], memory.chunk(piece).map_or(0, |(_, chunk)| chunk), bytes.len());
             apply(change, &mut bytes[part], widths[&region], &live, own);
             memory.fill(piece, &mut bytes, before);
-            is_other |= bytes != before;
-            // Filled bytes keep the filling, or get the result of an earlier launch on the recorded input. Code that
-            // works only if it finds nonsense there is wrong.
+            // What is filled stays so, or is what an earlier launch on the recorded input has left: code that only
+            // works if it finds nonsense there is wrong.
             memory.fill(
                 piece,
                 &mut bytes,
@@ -666,7 +686,7 @@ impl FreshInput {
                 changed.insert(piece, bytes);
             }
         }
-        Self { pieces: changed, is_other }
+        Self { pieces: changed }
     }
 }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use mneme_device::{Device, DeviceError, DeviceModule};
 use mneme_image::{code_object, cpu_object, cubin};
 
-use crate::recording::snapshot::Snapshot;
+use crate::recording::snapshot::{Snapshot, SnapshotRegion};
 
 /// Larger variables, in bytes, take too long to read after each of many runs.
 const MOST: u64 = 16 << 20;
@@ -42,8 +42,10 @@ impl OwnVariables {
         let mut variables = Vec::new();
         for name in names(image) {
             let Some((address, size)) = device.variable(module, &name)? else { continue };
-            let recorded = snapshot.layout.regions.iter().find(|region| region.variable.as_ref() == Some(&name));
-            // A variable may be larger than the recorded one of the same name.
+            // Recorded constants aren't restored, so code may keep something in a variable of that name.
+            let is_recorded = |region: &&SnapshotRegion| region.variable.as_ref() == Some(&name) && !region.constant;
+            let recorded = snapshot.layout.regions.iter().find(is_recorded);
+            // A variable may be larger than the recorded one of its name.
             let known = recorded.map_or(0, |region| region.size).min(size);
             if known == size {
                 continue;

@@ -221,10 +221,7 @@ pub struct RunOutcome {
     pub fresh_inputs: FreshInputs,
     /// The code differs on a fresh input, but a pipeline that rounds differently may agree.
     pub wants_pipelines: bool,
-    /// Whether some memory may be input.
-    #[serde(skip)]
-    pub has_input: bool,
-    /// Runs on the recorded input with the recorded result.
+    /// Runs on the recorded input that left memory as recorded.
     pub runs: u64,
     /// Doubts about the code.
     pub doubts: Vec<Doubt>,

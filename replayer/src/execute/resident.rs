@@ -240,7 +240,17 @@ impl<'a> ResidentMemory<'a> {
         self.pieces.iter().enumerate().filter_map(|(number, piece)| Some((number, piece.chunk?.0)))
     }
 
-    /// Writes to a piece. The next restoration undoes it.
+    /// Whether a kernel may read memory before it writes it: not all of it is filled when a run starts.
+    pub fn has_input(&self) -> bool {
+        self.region_pieces().any(|(piece, region)| {
+            let region = &self.snapshot.layout.regions[region];
+            let filled = self.chunk(piece).and_then(|(_, chunk)| region.poison_of(chunk));
+            let length = self.pieces[piece].length;
+            region.can_be_poisoned() && filled.is_none_or(|filled| filled.mask.count(0..length as usize) < length)
+        })
+    }
+
+    /// Writes to a piece, until the next restoration.
     pub fn write(&self, piece: usize, bytes: &[u8]) -> Result<(), DeviceError> {
         self.device.write(self.pieces[piece].address, bytes)
     }

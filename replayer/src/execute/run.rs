@@ -230,14 +230,23 @@ impl<'a> Runner<'a> {
             self.judge(memory, &series, oracle, blob, done)?;
         }
         if done.status == ReplayStatus::Verified && order.spec.thorough {
-            repaired(own.look(device), done)?;
-            self.doubt(order, own, blob, done);
+            if !done.broken {
+                repaired(own.look(device), done)?;
+            }
+            self.doubt(memory, order, own, blob, done);
         }
         Ok(())
     }
 
-    /// Notes doubts about code that is right in all runs.
-    fn doubt(&self, order: &RunRequest, own: OwnVariables, blob: &[u8], done: &mut RunOutcome) {
+    /// Notes what speaks against code that is right in all runs.
+    fn doubt(
+        &self,
+        memory: &ResidentMemory<'_>,
+        order: &RunRequest,
+        own: OwnVariables,
+        blob: &[u8],
+        done: &mut RunOutcome,
+    ) {
         let variables = own.changed();
         if !variables.is_empty() {
             done.doubts.push(Doubt::KeepsState { variables });
@@ -247,8 +256,8 @@ impl<'a> Runner<'a> {
         let (its, own) = (Habits::of(code, &order.entry), Habits::of(oracle, own_entry));
         done.doubts.extend((its.reads_clock && !own.reads_clock).then_some(Doubt::ReadsClock));
         done.doubts.extend((its.uses_heap && !own.uses_heap).then_some(Doubt::UsesHeap));
-        // A kernel that reads only its arguments has no further input.
-        let needs_fresh_input = order.spec.needs_fresh_input && done.has_input;
+        // A kernel that reads only its arguments has no other input.
+        let needs_fresh_input = order.spec.needs_fresh_input && memory.has_input();
         done.doubts.extend((needs_fresh_input && done.fresh_inputs.agreed == 0).then_some(Doubt::NoFreshInput));
     }
 

@@ -212,9 +212,7 @@ impl Server<'_> {
         }
         let (outputs, runs) = (submission.outputs.clone(), &self.options.runs);
         match submission::job(submission, &self.recorded, (runs.iterations, runs.warmup), &self.hello.devices) {
-            Ok(mut job) => {
-                // The search finds none if runs take long.
-                job.run.needs_fresh_input &= !self.context.fresh_inputs.is_empty();
+            Ok(job) => {
                 if !outputs.is_empty() {
                     self.outputs.insert(id, outputs);
                 }

@@ -17,6 +17,8 @@ use crate::context::ReplayContext;
 
 /// Size limit of the code objects that are kept for configurations that differ only in their launch, bytes.
 const CACHE_BYTES: usize = 64 << 20;
+/// A job needs up to four builds at once: its own, the oracle's, and those of two pipelines.
+const LEAST_ENTRIES: usize = 8;
 /// Limit of their number; failed builds count too.
 const CACHE_ENTRIES: usize = 1024;
 /// How many fork servers may be lost in a row without a finished build.
@@ -223,7 +225,9 @@ impl<'a> Builds<'a> {
         self.bytes += size(&outcome);
         self.ages.push_back(key);
         self.outcomes.insert(key, Rc::new(outcome));
-        while self.ages.len() > CACHE_ENTRIES || (self.bytes > CACHE_BYTES && self.ages.len() > 2 * self.limit) {
+        while self.ages.len() > CACHE_ENTRIES
+            || (self.bytes > CACHE_BYTES && self.ages.len() > LEAST_ENTRIES.max(2 * self.limit))
+        {
             let Some(oldest) = self.ages.pop_front() else { break };
             self.bytes -= self.outcomes.remove(&oldest).map_or(0, |outcome| size(&outcome));
         }

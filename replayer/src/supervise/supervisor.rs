@@ -55,8 +55,7 @@ impl Judges {
         if job.run.fresh_inputs.is_empty() {
             return Ok(Self(found));
         }
-        for configuration in context.oracles() {
-            let spec = BuildSpec::new(configuration);
+        for spec in context.oracles() {
             let made = outcome(&spec)?;
             if made.is_ok() {
                 found.push((spec, made));

@@ -141,11 +141,6 @@ impl RegionComparison {
         Self { parts }
     }
 
-    /// Whether bits must be equal in all parts.
-    pub fn is_exact(&self) -> bool {
-        self.parts.iter().all(|(_, comparison)| comparison.is_exact())
-    }
-
     pub fn part(&self, number: usize) -> &Comparison {
         &self.parts[number].1
     }

@@ -17,7 +17,8 @@ use crate::server::Runs;
 
 /// Inputs that a finalist must pass.
 const INPUTS: u32 = 3;
-/// The time limit for the baseline's runs on an input: so many seconds, and so many runs as the longest recorded one.
+/// The time limit for the baseline's runs on an input: so many seconds, and so many runs as the longest one, with a
+/// nanosecond for each byte of memory.
 const LEAST_LIMIT: f64 = 5.0;
 const RUNS_ON_INPUT: f64 = 12.0;
 
@@ -50,6 +51,7 @@ impl Session {
             let runs =
                 Runs { iterations: 1, fresh: true, fresh_inputs: seeds.clone(), thorough: true, ..Runs::default() };
             let results = self.evaluator.run(configurations.clone(), runs)?;
+            let is_proven = |result: &ReplayResult| is_proven(result, !seeds.is_empty());
             if results.len() == configurations.len() && results.iter().all(is_proven) {
                 proof.proven.insert(trial.trial);
             } else {
@@ -93,7 +95,8 @@ impl Session {
 /// The time limit for a fresh input, s: on some, a kernel never ends. `None` if the kernel's time is unknown.
 fn input_limit(baseline: &ReplayResult) -> Option<f64> {
     let longest = baseline.exec_time.iter().max()?;
-    Some(LEAST_LIMIT + RUNS_ON_INPUT * *longest as f64 * 1e-9)
+    let bytes = baseline.evidence.as_ref().map_or(0, |evidence| evidence.compared);
+    Some(LEAST_LIMIT + RUNS_ON_INPUT * (*longest + bytes) as f64 * 1e-9)
 }
 
 /// Whether a run on a fresh input has the same result as the application's own code.
@@ -102,8 +105,9 @@ fn agrees(result: &ReplayResult) -> bool {
     agreed && result.status.is_as_recorded()
 }
 
-/// Whether a finalist passed without doubts.
-fn is_proven(result: &ReplayResult) -> bool {
-    let is_doubted = result.evidence.as_ref().is_some_and(|evidence| !evidence.doubts.is_empty());
-    result.status.is_as_recorded() && !is_doubted
+/// Whether a finalist passed without doubts, and on an input if there are any.
+fn is_proven(result: &ReplayResult, has_inputs: bool) -> bool {
+    let Some(evidence) = &result.evidence else { return result.status.is_as_recorded() && !has_inputs };
+    let agrees = !has_inputs || evidence.fresh_inputs.agreed > 0;
+    result.status.is_as_recorded() && evidence.doubts.is_empty() && agrees
 }
