@@ -285,7 +285,8 @@ impl<'a> Emitter<'a, '_> {
             ["infinite"] => 0x204,
             ["number"] => 0x3fc,
             ["notanumber"] => 0x3,
-            ["normal"] => 0x108,
+            // Zeros count as normal.
+            ["normal"] => 0x168,
             ["subnormal"] => 0x90,
             _ => return None,
         };

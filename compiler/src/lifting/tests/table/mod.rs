@@ -274,9 +274,10 @@ impl Case {
             ("match", 0) => random.below(3) & random.below(3),
             ("vote" | "bar" | "barrier", 0) => random.below(40).min(1),
             ("mma", _) => small(&op, number, random),
-            ("bfe" | "bfi" | "fns" | "shf" | "shl" | "shr", number) if number > 0 && random.below(2) == 0 => {
-                random.below(70)
-            }
+            // GPUs have other results than the manual for positions that need more than 8 bits.
+            ("bfe", 1..) | ("bfi", 2..) => random.below(256),
+            ("fns", 2) => random.below(70).wrapping_sub(35),
+            ("shf" | "shl" | "shr", number) if number > 0 && random.below(2) == 0 => random.below(70),
             _ => self.edge(number, random),
         }
     }
@@ -508,7 +509,9 @@ fn every_form_does_on_a_gpu_what_the_manual_says() {
     let driver = Driver::open();
     let target = Target::Nvptx { arch: driver.architecture() };
     let (mut wrong, mut unknown) = (Vec::new(), Vec::new());
-    let all = cases(true);
+    let mut all = cases(true);
+    // Such a load may miss what the same kernel has stored, as the statements here do.
+    all.retain(|case| !case.opcode.contains(".nc."));
     for (number, case) in all.iter().enumerate() {
         let text = module(std::slice::from_ref(case)).replace("sm_90a", &driver.architecture());
         let rows = case.rows(warps(), &mut Random(number as u64));

@@ -150,7 +150,7 @@ pub fn lane(op: &Opcode<'_>, a: &[u64], carry: bool, memory: &mut [u8; 32]) -> O
                 "infinite" => magnitude == format.infinity(),
                 "number" => magnitude <= format.infinity(),
                 "notanumber" => magnitude > format.infinity(),
-                "normal" => magnitude < format.infinity() && magnitude & format.infinity() != 0,
+                "normal" => magnitude == 0 || (magnitude < format.infinity() && magnitude & format.infinity() != 0),
                 "subnormal" => magnitude != 0 && magnitude & format.infinity() == 0,
                 _ => return None,
             }))])
