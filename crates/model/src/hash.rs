@@ -1,4 +1,6 @@
-//! Hashes in the recording formats: chunk identity (128 bit), and the static and dynamic hashes (64 bit).
+//! Hashes in the recording formats.
+//!
+//! They are the identities of chunks (128 bit), and the static and dynamic hashes (64 bit).
 
 use std::fmt;
 

@@ -1,5 +1,6 @@
-//! The observations of an instrumented replay: invalid accesses of a kernel, the last writer of an address, and touched
-//! memory.
+//! The observations of an instrumented replay.
+//!
+//! They are invalid accesses of a kernel, the last writer of an address, and touched memory.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,6 @@
-//! Finds the registers that do not need a slot in the frame: their only value is available wherever they are read.
+//! Finds registers that need no slot in the frame.
+//!
+//! Their only value is available wherever they are read.
 
 use super::resolve::{Body, Item, Op, RegisterId, Resolved};
 

@@ -1,4 +1,6 @@
-//! Specialised code for repeated launches: the requests of an application's process to `mneme apply`, and the answers.
+//! Specialised code for repeated launches.
+//!
+//! This module has the requests of an application's process to `mneme apply`, and the answers.
 //!
 //! The recorder library writes a [`SpecialisationRequest`] and the kernel's IR to the folder that `MNEME_DATA_DIR`
 //! names, in files named like a recording's. The [`SpecialisationAnswer`] repeats the [`SpecialisedLaunch`].

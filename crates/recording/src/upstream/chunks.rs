@@ -1,5 +1,6 @@
-//! Presents the memory of two snapshot files as chunks with identities, so it can be read like a recording in Mneme's
-//! format.
+//! Presents the memory of two snapshot files as chunks with identities.
+//!
+//! So it can be read like a recording in Mneme's format.
 
 use std::collections::HashMap;
 use std::fmt::Display;
