@@ -1,5 +1,6 @@
-//! A draft of an instance: its files under temporary names, until [`publish`](super::publication::publish) renames
-//! them.
+//! A draft of an instance.
+//!
+//! Its files have temporary names until [`publish`](super::publication::publish) renames them.
 
 use std::fs::File;
 use std::io::Write;

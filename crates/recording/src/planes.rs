@@ -1,5 +1,6 @@
-//! Reorders bytes into planes: the first byte of every 8-byte word, then the second byte of every word, and so on.
+//! Reorders bytes into planes.
 //!
+//! The first plane has the first byte of every 8-byte word, the next the second byte of every word, and so on.
 //! GPU memory mostly holds arrays of numbers with similar high bytes, which compress far better next to each other.
 //! Floats, two to a word, gain in the same way.
 

@@ -1,6 +1,6 @@
-//! The bytes that an instance's kernel only writes, and other inputs for trials, in
-//! `<static-hash>.<instance>.<device>.poison`.
+//! The bytes that an instance's kernel only writes, and seeds of other inputs.
 //!
+//! They are in the file `<static-hash>.<instance>.<device>.poison`.
 //! They were found by running the application's own code. A replay fills these bytes before each run, so a kernel that
 //! does not write them fails to verify. A [`PoisonMap`] holds a [`Mask`] for each chunk with such bytes. The file is
 //! beside the recording and does not change it. It names the memory that it was made from; maps of other memory are
