@@ -364,7 +364,11 @@ fn a_kernel_that_fails_is_not_recorded_and_fails_as_without_us() {
     let alone = plain(&arguments);
     let tail = |text: &str| text.split_once("crash:").unwrap().1.split_once("free").unwrap().0.to_owned();
     assert_eq!(tail(&run.stdout()), tail(&String::from_utf8_lossy(&alone.stdout)));
-    assert!(run.stderr().contains("crash: 1 launch, 0 recorded; 1 not recorded: CUDA error 700"), "{}", run.stderr());
+    assert!(
+        run.stderr().contains("crash: 1 launch, 0 recorded; 1 not recorded: the kernel failed: CUDA error 700"),
+        "{}",
+        run.stderr()
+    );
     assert_eq!(run.kernels().len(), 1, "only the other kernel");
 }
 
