@@ -208,7 +208,7 @@ pub enum OptionError {
 }
 
 impl OptionError {
-    /// Leaves the program's name and LLVM's advice for users of its own programs out of LLVM's message.
+    /// Removes the program's name and advice for users of LLVM's command line from LLVM's message.
     fn of(option: &str, message: &str) -> Self {
         let name = option.split('=').next().unwrap_or(option);
         let (option, name) = (option.to_owned(), name.to_owned());

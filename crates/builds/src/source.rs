@@ -35,7 +35,7 @@ pub struct CudaSource<'a> {
 /// The reason for missing bitcode; each message is for the user.
 #[derive(Debug, Error)]
 pub enum SourceError {
-    #[error("nothing can be passed to {compiler}: {source}")]
+    #[error("cannot pass the source to {compiler}: {source}")]
     NoFile { compiler: String, source: io::Error },
     #[error("{compiler} cannot be run ({source}); --clang names a clang")]
     NotRun { compiler: String, source: io::Error },

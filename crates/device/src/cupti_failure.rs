@@ -31,7 +31,7 @@ impl fmt::Display for CuptiFailure {
                 "another program has the GPU's hardware counters: end other profilers, and pause DCGM's with dcgmi \
                  profile --pause"
             }
-            p::MIG_DEVICE_NOT_SUPPORTED => "instances of a GPU that is partitioned (MIG) have no counters of their own",
+            p::MIG_DEVICE_NOT_SUPPORTED => "an instance of a partitioned GPU (MIG) does not have separate counters",
             p::CONFIDENTIAL_COMPUTING_NOT_SUPPORTED => "GPUs in confidential computing are not counted on",
             p::VIRTUALIZED_DEVICE_NOT_SUPPORTED => "this virtual GPU has no hardware counters",
             _ if *function == HOST_INITIALIZE => {

@@ -22,9 +22,9 @@ pub enum ConfigurationError {
     LargeBlock { block: Dim3 },
     #[error("{field} is {value}; it must be {range}")]
     Range { field: &'static str, value: Value, range: String },
-    #[error("'{}' in ptxas_options is no option of ptxas's", .0.escape_debug())]
+    #[error("'{}' in ptxas_options is not an option of ptxas", .0.escape_debug())]
     PtxasOption(String),
-    #[error("'{}' in llvm_options is no option of LLVM's: they start with '-'", .0.escape_debug())]
+    #[error("'{}' in llvm_options is not an option of LLVM; options start with '-'", .0.escape_debug())]
     LlvmOption(String),
     #[error("timeout_s is {0}; it must be above 0 and at most {MAX_TIMEOUT:e} seconds")]
     Timeout(f64),
