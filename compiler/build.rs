@@ -73,14 +73,22 @@ fn main() {
 }
 
 /// Compiles the C++ code. It refers to LLVM's archives, so it must come before them on the linker's command line.
+///
+/// All files are one translation unit, because LLVM's headers take most of the time.
 fn compile_shim(includes: &str) {
     for file in SHIM.iter().chain(&HEADERS).chain([&FAULTS]) {
         println!("cargo:rerun-if-changed={file}");
     }
+    let mut files = SHIM.to_vec();
     let mut build = cc::Build::new();
     if std::env::var_os("CARGO_FEATURE_PLANTED_FAULTS").is_some() {
-        build.define("MNEME_PLANTED_FAULTS", None).file(FAULTS);
+        build.define("MNEME_PLANTED_FAULTS", None);
+        files.push(FAULTS);
     }
+    let here = std::env::var("CARGO_MANIFEST_DIR").expect("cargo names the package's folder");
+    let unit = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo names a folder")).join("unit.cpp");
+    let included: String = files.iter().map(|file| format!("#include \"{here}/{file}\"\n")).collect();
+    std::fs::write(&unit, included).unwrap_or_else(|error| panic!("{}: {error}", unit.display()));
     build
         .cpp(true)
         .std("c++17")
@@ -89,7 +97,7 @@ fn compile_shim(includes: &str) {
         .define("NDEBUG", None)
         // A system include path, so the compiler doesn't warn about LLVM's headers.
         .flag(format!("-isystem{includes}"))
-        .files(SHIM)
+        .file(unit)
         .compile("mneme_llvm");
 }
 

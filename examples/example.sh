@@ -6,7 +6,7 @@ if [ -n "${MNEME_HOME:-}" ]; then PATH=$MNEME_HOME/bin:$PATH; else PATH=$root/ta
 [ $# -ge 1 ] || { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2; exit 64; }
 for program in jq mneme-replay mneme-bisect; do
     command -v "$program" >/dev/null && continue
-    echo "$0: $program is missing; scripts/setup and cargo build --release get it" >&2
+    echo "$0: $program is missing; scripts/setup and cargo build --release make it" >&2
     exit 69
 done
 

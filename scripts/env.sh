@@ -25,8 +25,10 @@ installed_crates=(mneme-cc mneme-cli mneme-compiler mneme-cpu mneme-rec mneme-re
 # True where a version's archives can be linked.
 have_llvm() { local sys=LLVM_SYS_${1}1_PREFIX; [ -f "${!sys:-/usr/lib/llvm-$1}/lib/liblldELF.a" ]; }
 
-# The profile of what is built and installed here: packages are made with MNEME_PROFILE=dist.
-profile=${MNEME_PROFILE:-release}
+# The profile of what is built and installed here: packages are made with MNEME_PROFILE=release.
+profile=${MNEME_PROFILE:-dev}
+# Prints the folder of what that profile makes.
+built_folder() { printf '%s\n' "${CARGO_TARGET_DIR:-$MNEME_ROOT/target}/${profile/#dev/debug}"; }
 
 # Makes what is installed, without what breaks kernels on purpose, which is for the tests.
 build_installed() {
@@ -44,7 +46,7 @@ build_builder() {
 build_other_builders() {
     local version
     for version in "${llvm_others[@]}"; do
-        rm -f "${CARGO_TARGET_DIR:-$MNEME_ROOT/target}/$profile/mneme-build-$version"
+        rm -f "$(built_folder)/mneme-build-$version"
         have_llvm "$version" || continue
         step "Building with LLVM $version"
         build_builder "$version" "$@"
@@ -54,9 +56,9 @@ build_other_builders() {
 # Builds the end-to-end suite, and prints the path of its executable. The whole workspace, as scripts/test has it.
 suite_executable() {
     local suite
-    suite=$(cargo test --release --workspace --test e2e --no-run --message-format=json 2>/dev/null |
+    suite=$(cargo test --workspace --test e2e --no-run --message-format=json 2>/dev/null |
         jq -r 'select(.reason == "compiler-artifact" and .executable != null and .target.name == "e2e") | .executable')
-    [ -x "$suite" ] || die "the suite cannot be built: run 'cargo test --release --workspace --test e2e --no-run' to see why"
+    [ -x "$suite" ] || die "the suite cannot be built: run 'cargo test --workspace --test e2e --no-run' to see why"
     printf '%s\n' "$suite"
 }
 

@@ -2,7 +2,7 @@
 
 MNEME_TEST_DEVICE   cpu (default) or cuda
 MNEME_TEST_APPS     folder of compiled test programs; without it vecadd is compiled with mneme-cc
-MNEME_HOME          installation to test; without it the programs of target/release
+MNEME_HOME          installation to test; without it the programs of target/debug
 """
 
 from __future__ import annotations

@@ -62,12 +62,12 @@ pub fn checkout() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the crate is in a folder of the workspace").to_path_buf()
 }
 
-/// Cargo's folder for release builds.
+/// Cargo's folder for builds.
 pub fn target_folder() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| checkout().join("target"), PathBuf::from)
 }
 
-/// A program under test, from `MNEME_HOME` or else from the release folder.
+/// A program under test, from `MNEME_HOME` or else from the folder of development builds.
 pub fn program(name: &str) -> PathBuf {
     part("bin", name)
 }
@@ -80,13 +80,9 @@ pub fn library(name: &str) -> PathBuf {
 fn part(kind: &str, name: &str) -> PathBuf {
     let path = match std::env::var_os("MNEME_HOME") {
         Some(home) => Path::new(&home).join(kind).join(name),
-        None => target_folder().join("release").join(name),
+        None => target_folder().join("debug").join(name),
     };
-    assert!(
-        path.is_file(),
-        "{} is missing: run 'cargo build --release --workspace' first, or set MNEME_HOME",
-        path.display()
-    );
+    assert!(path.is_file(), "{} is missing: run 'cargo build --workspace' first, or set MNEME_HOME", path.display());
     path
 }
 

@@ -142,7 +142,7 @@ impl Program<'_> {
 fn wrapper() -> PathBuf {
     let own = std::env::current_exe().unwrap();
     let path = own.ancestors().nth(2).unwrap().join("mneme-cc");
-    assert!(path.is_file(), "{} is missing: run 'cargo build --release -p mneme-cc' first", path.display());
+    assert!(path.is_file(), "{} is missing: run 'cargo build -p mneme-cc' first", path.display());
     path
 }
 

@@ -26,14 +26,13 @@ class MnemeRs(Package):
 
     def setup_build_environment(self, env):
         env.set("LLVM_SYS_191_PREFIX", self.spec["llvm"].prefix)
-        env.set("MNEME_PROFILE", "dist")
 
     def install(self, spec, prefix):
         cargo = which("cargo", required=True)
         crates = ["cc", "cli", "compiler", "cpu", "rec", "replayer", "tuner"]
         cargo(
             "build",
-            "--profile=dist",
+            "--release",
             "--locked",
             *[f"--package=mneme-{crate}" for crate in crates],
             "--no-default-features",
