@@ -48,6 +48,14 @@ impl SeedChoice {
         Self { wanted, losses: 0, waiting, useful: Vec::new(), discarded: Vec::new() }
     }
 
+    /// Chooses only gentle seeds if only gentle ones were useful before.
+    pub fn like(mut self, useful: &[u64]) -> Self {
+        if !useful.is_empty() && useful.iter().copied().all(is_gentle) {
+            self.waiting.retain(|seed| is_gentle(*seed));
+        }
+        self
+    }
+
     /// The first seed of a random selection.
     pub fn start(random: u64) -> u64 {
         // Fewer than 53 bits, because some readers of JSON support no more.
@@ -117,6 +125,9 @@ mod tests {
             let trial = |seed: u64| if seed % WAYS == GENTLE { InputTrial::Useful } else { InputTrial::Lost };
             let (choice, tried) = chosen(first / WAYS * WAYS, 3, trial);
             prop_assert_eq!((choice.useful.len(), tried.len()), (3, 4));
+            let known = [GENTLE, WAYS + GENTLE];
+            prop_assert_eq!(SeedChoice::new(first, 3).like(&known).next_seed().map(is_gentle), Some(true));
+            prop_assert_eq!(SeedChoice::new(first, 3).like(&[0, GENTLE]).next_seed(), Some(first));
             let (_, tried) = chosen(first, 3, |_| InputTrial::Lost);
             prop_assert_eq!(tried.len() as u32, LOSSES);
         }

@@ -41,7 +41,8 @@ impl Session {
                 let mut configurations = of_instances(&baseline.config, &baseline.instances);
                 let limit = input_limit(&baseline.result);
                 configurations.iter_mut().for_each(|it| it.timeout_s = it.timeout_s.or(limit));
-                proof.seeds.insert(self.fresh_inputs(&configurations)?).clone()
+                let known = baseline.result.evidence.as_ref().map(|it| it.fresh_inputs.clone()).unwrap_or_default();
+                proof.seeds.insert(self.fresh_inputs(&configurations, &known)?).clone()
             }
         };
         let mut all = true;
@@ -63,10 +64,11 @@ impl Session {
     }
 
     /// Seeds of inputs that are useful in all instances, judged by the baseline. Empty if the baseline cannot run on
-    /// fresh inputs.
-    fn fresh_inputs(&mut self, baseline: &[Configuration]) -> Result<Vec<u64>, SessionError> {
+    /// fresh inputs. `known` are the inputs on which the baseline has run.
+    fn fresh_inputs(&mut self, baseline: &[Configuration], known: &FreshInputs) -> Result<Vec<u64>, SessionError> {
         let Ok(random) = mneme_system::random::number() else { return Ok(Vec::new()) };
-        let mut choice = SeedChoice::new(SeedChoice::start(random), INPUTS);
+        let known = if known.agreed > 0 { known.seeds.as_slice() } else { &[] };
+        let mut choice = SeedChoice::new(SeedChoice::start(random), INPUTS).like(known);
         let mut summary = FreshInputs::default();
         while let Some(seed) = choice.next_seed() {
             let runs = Runs { iterations: 1, fresh: true, fresh_inputs: vec![seed], ..Runs::default() };
