@@ -1,7 +1,7 @@
 //! The command `mneme record`, which runs an application under the recorder.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use mneme_model::summary::{KernelSummary, RecorderMode, merged};
@@ -23,7 +23,7 @@ use crate::variables;
 
 #[derive(Debug, Args)]
 pub struct RecordOptions {
-    /// Folder for the recording, created if needed; adds to an existing recording (also -rdb) [default: recording]
+    /// Folder for the recording, created if needed; adds to an existing recording (also -rdb) [default: the folder in MNEME_DATA_DIR, otherwise recording]
     #[arg(long, aliases = ["record-db-dir", "record-db", "rdb"], value_name = "FOLDER")]
     record_database: Option<PathBuf>,
     /// Address space to reserve for device memory, GiB (also -vass)
@@ -72,8 +72,9 @@ pub fn run(options: &RecordOptions) -> Result<std::convert::Infallible, CommandE
     let format = epilogue_format(options)?;
     let mut staging = None;
     let mut settings: Vec<(&str, OsString)> = Vec::new();
-    let usual = (!options.dry_run).then_some(Path::new(USUAL));
-    if let Some(folder) = options.record_database.as_deref().or(usual) {
+    let usual = || std::env::var_os("MNEME_DATA_DIR").filter(|folder| !folder.is_empty()).unwrap_or_else(|| USUAL.into());
+    let usual = (!options.dry_run).then(|| PathBuf::from(usual()));
+    if let Some(folder) = options.record_database.as_deref().or(usual.as_deref()) {
         let mut folder =
             std::path::absolute(folder).map_err(|source| CommandError::Io { path: folder.into(), source })?;
         if !options.dry_run {

@@ -70,6 +70,14 @@ fn the_table_is_there_as_json_too() {
 }
 
 #[test]
+fn the_environment_names_the_folder_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let saxpy = executable(app("saxpy"), Cudart::under_test());
+    mneme(&["record", "--"]).arg(saxpy).arg("1000").folder(folder.path()).env("MNEME_DATA_DIR", "elsewhere").succeed();
+    assert!(folder.path().join("elsewhere").is_dir() && !folder.path().join("recording").exists());
+}
+
+#[test]
 fn every_second_launch() {
     let folder = tempfile::tempdir().unwrap();
     record_into(folder.path(), app("stencil"), &[]).env("MNEME_SAMPLE", "2").succeed();
