@@ -26,11 +26,29 @@ fn suffix(ty: Ty) -> &'static str {
 
 impl<'a> Emitter<'a, '_> {
     pub fn float(&mut self, op: &Op<'a>) -> Option<()> {
+        if op.name == "copysign" {
+            return self.copy_sign(op);
+        }
         let plain = op.scalar().and_then(|scalar| self.plain_float(op, Ty::of(scalar)));
         match plain {
             None if self.is_cpu() => self.float_lanes(op),
             done => done,
         }
+    }
+
+    /// The sign of one number before the other bits of another.
+    ///
+    /// These have to be the bits of the operands, also of NaNs. Not so `abs.f64` of a GPU, which LLVM uses for
+    /// `llvm.copysign` and for `and` with a mask. It does not see through a shift of both numbers.
+    fn copy_sign(&mut self, op: &Op<'a>) -> Option<()> {
+        let ([to, sign, rest], scalar) = (&op.operands[..], op.scalar()?) else { return None };
+        let ty = Ty::Int(scalar.bits);
+        let (text, last) = (ty.text(), (scalar.bits - 1).to_string());
+        let (sign, rest) = (self.read(sign, ty)?, self.read(rest, ty)?);
+        let sign = self.value(format_args!("lshr {text} {sign}, {last}"));
+        let rest = self.value(format_args!("shl {text} {rest}, 1"));
+        let value = self.call(ty, &format!("llvm.fshl.{text}"), &[(ty, &sign), (ty, &rest), (ty, &last)]);
+        self.write_to(to, ty, &value, false)
     }
 
     /// Instructions with equivalent operations or intrinsics in LLVM.
@@ -47,7 +65,7 @@ impl<'a> Emitter<'a, '_> {
         let operands: Vec<(Ty, &Resolved<'a>)> = sources.iter().map(|source| (ty, source)).collect();
         let count = match op.name {
             "fma" | "mad" => 3,
-            "add" | "sub" | "mul" | "div" | "min" | "max" | "copysign" => 2,
+            "add" | "sub" | "mul" | "div" | "min" | "max" => 2,
             _ => 1,
         };
         if operands.len() != count {
@@ -93,10 +111,6 @@ impl<'a> Emitter<'a, '_> {
                     ("div", [a, b]) if strict && ty != Ty::Half => self.value(format_args!("fdiv {text} {a}, {b}")),
                     ("rcp", [a]) if strict && ty != Ty::Half => self.value(format_args!("fdiv {text} 1.0, {a}")),
                     ("neg", [a]) => self.value(format_args!("fneg {text} {a}")),
-                    ("copysign", [a, b]) if ty != Ty::Half => {
-                        // The sign comes from the first operand.
-                        self.call(ty, &format!("llvm.copysign.{suffix}"), &[(ty, b), (ty, a)])
-                    }
                     _ => return None,
                 };
                 return self.write_to(to, ty, &value, false);

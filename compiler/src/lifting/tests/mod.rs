@@ -564,6 +564,18 @@ fn the_assembler_gets_the_newer_version_and_the_original_target() {
 }
 
 #[test]
+fn copysign_keeps_bits_under_every_pipeline() {
+    let body = "ld.param.f64 %d1, [a]; ld.param.f64 %d2, [b]; ld.param.u64 %rd1, [out];\n\
+                copysign.f64 %d3, %d1, %d2; st.global.f64 [%rd1], %d3;";
+    let text = kernel(".param .f64 a, .param .f64 b, .param .u64 out", &format!(".reg .f64 %d<4>; {body}"));
+    for pipeline in ["", "default<O1>", "default<O3>"] {
+        let ir = verify(&lifted(&text).ir, pipeline);
+        // A GPU's `abs.f64`, which stands for these, changes NaNs.
+        assert!(!ir.contains("llvm.fabs") && !ir.contains("llvm.copysign"), "{ir}");
+    }
+}
+
+#[test]
 fn what_is_refused_is_named() {
     for (text, part) in [
         (kernel("", "frobnicate }"), "an operand is missing"),
