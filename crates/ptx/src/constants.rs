@@ -1,5 +1,7 @@
 //! Constant expressions: their syntax, and their values by PTX's rules.
 
+use std::cmp::Ordering;
+
 use super::lexer::Token;
 use super::reader::{DEEPEST, Parsed, Parser, clip};
 use super::syntax::Operand;
@@ -42,47 +44,51 @@ impl Number {
 /// The reason for an expression without a value.
 const MIXED: &str = "a constant expression of types that do not go together";
 
+/// The value of a comparison; `None` for other operators.
+fn compared(operator: [u8; 2], order: Option<Ordering>) -> Option<Number> {
+    Some(Number::truth(match operator {
+        [b'=', _] => order == Some(Ordering::Equal),
+        [b'!', _] => order != Some(Ordering::Equal),
+        [b'<', b'='] => order.is_some_and(Ordering::is_le),
+        [b'>', b'='] => order.is_some_and(Ordering::is_ge),
+        [b'<', 0] => order == Some(Ordering::Less),
+        [b'>', 0] => order == Some(Ordering::Greater),
+        _ => return None,
+    }))
+}
+
 /// An operator's value. If one of two integers is unsigned, both are; remainders and complements are always unsigned.
 fn combined(operator: [u8; 2], left: Number, right: Number) -> Result<Number, &'static str> {
     use Number::{Double, Signed, Unsigned};
     if let (Double(a), Double(b)) = (left, right) {
-        return Ok(match operator {
-            [b'+', _] => Double(a + b),
-            [b'-', _] => Double(a - b),
-            [b'*', _] => Double(a * b),
-            [b'/', _] => Double(a / b),
-            [b'<', 0] => Number::truth(a < b),
-            [b'>', 0] => Number::truth(a > b),
-            [b'<', b'='] => Number::truth(a <= b),
-            [b'>', b'='] => Number::truth(a >= b),
-            [b'=', _] => Number::truth(a == b),
-            [b'!', _] => Number::truth(a != b),
-            _ => return Err(MIXED),
-        });
+        return match operator {
+            [b'+', _] => Ok(Double(a + b)),
+            [b'-', _] => Ok(Double(a - b)),
+            [b'*', _] => Ok(Double(a * b)),
+            [b'/', _] => Ok(Double(a / b)),
+            _ => compared(operator, a.partial_cmp(&b)).ok_or(MIXED),
+        };
     }
     let (Some(a), Some(b)) = (left.bits(), right.bits()) else { return Err(MIXED) };
+    let signed = matches!((left, right), (Signed(_), Signed(_)));
+    let order = if signed { (a as i64).cmp(&(b as i64)) } else { a.cmp(&b) };
+    if let Some(truth) = compared(operator, Some(order)) {
+        return Ok(truth);
+    }
     // Only the low six bits of the distance count.
     let distance = (b & 63) as u32;
-    let signed = matches!((left, right), (Signed(_), Signed(_)));
     let of = |bits: u64| if signed { Signed(bits as i64) } else { Unsigned(bits) };
-    let order = if signed { (a as i64).cmp(&(b as i64)) } else { a.cmp(&b) };
     Ok(match operator {
         [b'|', b'|'] => Number::truth(a != 0 || b != 0),
         [b'&', b'&'] => Number::truth(a != 0 && b != 0),
         [b'|', _] => of(a | b),
         [b'^', _] => of(a ^ b),
         [b'&', _] => of(a & b),
-        [b'=', _] => Number::truth(a == b),
-        [b'!', _] => Number::truth(a != b),
-        [b'<', b'='] => Number::truth(order.is_le()),
-        [b'>', b'='] => Number::truth(order.is_ge()),
-        [b'<', 0] => Number::truth(order.is_lt()),
-        [b'>', 0] => Number::truth(order.is_gt()),
         // A shifted value keeps its own type.
-        [b'<' | b'>', _] => match left {
-            Signed(a) if operator[0] == b'<' => Signed(a << distance),
-            Signed(a) => Signed(a >> distance),
-            _ if operator[0] == b'<' => Unsigned(a << distance),
+        [b'<' | b'>', _] => match (left, operator[0]) {
+            (Signed(a), b'<') => Signed(a << distance),
+            (Signed(a), _) => Signed(a >> distance),
+            (_, b'<') => Unsigned(a << distance),
             _ => Unsigned(a >> distance),
         },
         [b'+', _] => of(a.wrapping_add(b)),
@@ -99,8 +105,7 @@ impl<'a> Parser<'a> {
     /// A number, possibly with a sign, or an expression.
     pub fn scalar_constant(&mut self) -> Parsed<Operand<'a>> {
         let negative = self.token == Token::Mark(b'-');
-        let mut ahead = self.lexer.clone();
-        let number = if negative { ahead.token() } else { self.token };
+        let number = if negative { self.ahead() } else { self.token };
         // Expressions do not support single precision.
         if let Token::Number(text) = number
             && let Some(bits) = single(text)
@@ -134,8 +139,8 @@ impl<'a> Parser<'a> {
             let Some(value) = self.binary(10, 0)?.bits() else {
                 return self.fail("an offset that is a fraction");
             };
-            let value = value as i64;
-            offset = if sign == b'+' { offset.wrapping_add(value) } else { offset.wrapping_sub(value) };
+            offset =
+                if sign == b'+' { offset.wrapping_add_unsigned(value) } else { offset.wrapping_sub_unsigned(value) };
         }
         Ok(offset)
     }
@@ -192,15 +197,13 @@ impl<'a> Parser<'a> {
         if depth > DEEPEST {
             return self.fail("an expression that is nested too deeply");
         }
+        if self.accept(b'+') {
+            return self.unary(depth + 1);
+        }
+        if self.accept(b'-') {
+            return Ok(self.unary(depth + 1)?.negated());
+        }
         match self.token {
-            Token::Mark(b'-') => {
-                self.bump();
-                Ok(self.unary(depth + 1)?.negated())
-            }
-            Token::Mark(b'+') => {
-                self.bump();
-                self.unary(depth + 1)
-            }
             Token::Mark(mark @ (b'~' | b'!')) => {
                 self.bump();
                 let Some(bits) = self.unary(depth + 1)?.bits() else { return self.fail(MIXED) };
@@ -208,8 +211,7 @@ impl<'a> Parser<'a> {
             }
             Token::Mark(b'(') => {
                 self.bump();
-                if let Token::Word(word @ (".s64" | ".u64")) = self.token {
-                    self.bump();
+                if let Some(word) = self.accept_word(|word| matches!(word, ".s64" | ".u64")) {
                     self.expect(b')')?;
                     let Some(bits) = self.unary(depth + 1)?.bits() else { return self.fail(MIXED) };
                     return Ok(if word == ".s64" { Number::Signed(bits as i64) } else { Number::Unsigned(bits) });

@@ -157,17 +157,12 @@ impl<'a> Lexer<'a> {
             let byte = self.byte(0);
             let sign = matches!(byte, b'+' | b'-')
                 && matches!(self.text.as_bytes()[self.at - 1], b'e' | b'E')
-                && self.at > start
                 && is_plain(&self.text[start..self.at])
                 && self.byte(1).is_ascii_digit();
-            if byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'_' || sign {
-                self.at += 1;
-            } else {
+            if !(byte.is_ascii_alphanumeric() || byte == b'.' || byte == b'_' || sign) {
                 break;
             }
-            if self.at == start + 1 && self.at >= self.text.len() {
-                break;
-            }
+            self.at += 1;
         }
     }
 }

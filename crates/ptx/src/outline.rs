@@ -7,7 +7,8 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::lexer::{Lexer, Token};
-use super::syntax::Scalar;
+use super::reader::Parser;
+use super::syntax::Param;
 
 /// A module, split into items.
 #[derive(Debug, Default)]
@@ -282,47 +283,18 @@ fn read<'a>(text: &'a str, start: usize, first: Token<'a>, lexer: &mut Lexer<'a>
 
 /// The parameters of an entry: offset and size, bytes.
 fn parameters(entry: &str) -> Vec<(u32, u32)> {
-    let (mut layout, mut end) = (Vec::new(), 0u32);
-    let mut tokens = Lexer::new(entry).skip_while(|token| *token != Token::Mark(b'(')).skip(1).peekable();
-    let number = |token: Option<Token<'_>>| match token {
-        Some(Token::Number(number)) => number.parse::<u32>().ok(),
-        _ => None,
-    };
-    let (mut unit, mut align, mut count) = (0u32, None, 1u32);
-    while let Some(token) = tokens.next() {
-        match token {
-            Token::Mark(mark @ (b',' | b')')) => {
-                if unit > 0 {
-                    let align = align.unwrap_or(unit).max(1);
-                    let Some(offset) = end.checked_next_multiple_of(align) else { break };
-                    let size = unit.saturating_mul(count);
-                    layout.push((offset, size));
-                    end = offset.saturating_add(size);
-                }
-                if mark == b')' {
-                    break;
-                }
-                (unit, align, count) = (0, None, 1);
-            }
-            // The alignment after .ptr belongs to the pointer's target.
-            Token::Word(".ptr") => {
-                let is_more = |token: &Token<'_>| matches!(token, Token::Word(word) if word.starts_with('.'));
-                while let Some(token) = tokens.next_if(is_more) {
-                    if token == Token::Word(".align") {
-                        tokens.next();
-                    }
-                }
-            }
-            Token::Word(".align") => align = number(tokens.next()),
-            Token::Mark(b'[') => count = number(tokens.next()).unwrap_or(0),
-            Token::Word(word) => {
-                let scalar = word.strip_prefix('.').and_then(Scalar::of_declaration);
-                unit = scalar.map_or(unit, |scalar| scalar.bytes() as u32);
-            }
-            _ => {}
-        }
+    let mut parser = Parser::new(entry);
+    while !matches!(parser.token, Token::Mark(b'(') | Token::End) {
+        parser.bump();
     }
-    layout
+    let mut end = 0u32;
+    let place = |param: Param<'_>| {
+        let offset = end.checked_next_multiple_of(u32::try_from(param.alignment()).ok()?)?;
+        let size = u32::try_from(param.size()).ok()?;
+        end = offset.checked_add(size)?;
+        Some((offset, size))
+    };
+    parser.params().unwrap_or_default().into_iter().map_while(place).collect()
 }
 
 /// Makes every `.global` variable of a module visible, so the driver finds it by name.

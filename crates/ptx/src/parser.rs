@@ -9,6 +9,21 @@ use super::syntax::*;
 /// The maximum size of a variable, bytes.
 const LARGEST: u64 = 1 << 40;
 
+/// Directives between a function's parameters and its body that have numbers.
+const BOUNDS: [&str; 11] = [
+    ".maxntid",
+    ".reqntid",
+    ".minnctapersm",
+    ".maxnctapersm",
+    ".maxnreg",
+    ".explicitcluster",
+    ".reqnctapercluster",
+    ".maxclusterrank",
+    ".blocksareclusters",
+    ".abi_preserve",
+    ".abi_preserve_control",
+];
+
 /// Parses a module.
 ///
 /// # Errors
@@ -23,30 +38,31 @@ pub fn parse(text: &str) -> Result<Module<'_>, LiftError> {
 
 /// The type of a variable or parameter, up to its name.
 struct DeclaredType {
+    /// In bytes; the size of a vector if none is declared.
     align: Option<u64>,
     scalar: Scalar,
     /// Number of elements of a vector.
-    vector: u64,
+    vector: Option<u64>,
+}
+
+fn is_name(word: &str) -> bool {
+    !word.starts_with('.')
+}
+
+fn is_symbol(word: &str) -> bool {
+    is_name(word) && word != "WARP_SZ"
 }
 
 impl<'a> Parser<'a> {
     fn name(&mut self) -> Parsed<&'a str> {
-        match self.token {
-            Token::Word(word) if !word.starts_with('.') => {
-                self.bump();
-                Ok(word)
-            }
-            _ => self.unexpected("a name"),
+        match self.accept_word(is_name) {
+            Some(word) => Ok(word),
+            None => self.unexpected("a name"),
         }
     }
 
     fn skip_until_semicolon(&mut self) -> Parsed<()> {
-        while !self.accept(b';') {
-            if self.bump() == Token::End {
-                return self.unexpected("';'");
-            }
-        }
-        Ok(())
+        self.skip_to(0, b';')
     }
 
     /// A number in debug information; 0 for one that is never declared.
@@ -65,11 +81,13 @@ impl<'a> Parser<'a> {
     fn file(&mut self) -> Parsed<()> {
         self.bump();
         let number = self.debug_number()?;
-        let Token::Text(_) = self.token else { return self.unexpected("the name of a file") };
         let mut names = Vec::new();
         while let Token::Text(name) = self.token {
             names.push(name);
             self.bump();
+        }
+        if names.is_empty() {
+            return self.unexpected("the name of a file");
         }
         while self.accept(b',') {
             self.debug_number()?;
@@ -98,35 +116,24 @@ impl<'a> Parser<'a> {
     /// `.section .debug_str { label: .b8 95, 90, 0 }`; other sections are dropped.
     fn section(&mut self) -> Parsed<()> {
         self.bump();
-        let has_names = self.token == Token::Word(".debug_str");
-        while self.token != Token::Mark(b'{') {
-            if self.bump() == Token::End {
-                return self.unexpected("'{'");
-            }
+        if self.accept_word(|word| word == ".debug_str").is_none() {
+            return self.skip_to(b'{', b'}');
         }
-        let (mut depth, mut before) = (0u32, Token::End);
-        loop {
-            let token = self.bump();
-            match token {
-                Token::Mark(b'{') => depth += 1,
-                Token::Mark(b'}') => depth -= 1,
-                Token::Mark(b':') if has_names => {
-                    if let Token::Word(label) = before {
-                        self.module.name_labels.insert(label, self.module.names.len());
-                    }
+        self.expect(b'{')?;
+        while !self.accept(b'}') {
+            match self.bump() {
+                Token::Word(label) if self.token == Token::Mark(b':') => {
+                    self.module.name_labels.insert(label, self.module.names.len());
                 }
-                Token::Number(text) if has_names => {
+                Token::Number(text) => {
                     let byte = literal(text).and_then(Number::integer).map_or(0, |number| number as u8);
                     self.module.names.push(byte);
                 }
                 Token::End => return self.unexpected("'}'"),
                 _ => {}
             }
-            if depth == 0 {
-                return Ok(());
-            }
-            before = token;
         }
+        Ok(())
     }
 
     fn item(&mut self) -> Parsed<()> {
@@ -146,10 +153,7 @@ impl<'a> Parser<'a> {
             }
             ".target" => {
                 self.bump();
-                self.module.target = self.name()?;
-                while self.accept(b',') {
-                    self.name()?;
-                }
+                self.module.target = self.listed(Self::name)?[0];
             }
             ".address_size" => {
                 self.bump();
@@ -198,9 +202,8 @@ impl<'a> Parser<'a> {
             match self.token {
                 Token::Word(".extern") => linkage.external = true,
                 Token::Word(".visible") => linkage.visible = true,
-                Token::Word(".weak") => linkage.weak = true,
                 // Definitions in several modules are merged.
-                Token::Word(".common") => linkage.weak = true,
+                Token::Word(".weak" | ".common") => linkage.weak = true,
                 _ => return linkage,
             }
             self.bump();
@@ -209,8 +212,6 @@ impl<'a> Parser<'a> {
 
     fn function(&mut self, linkage: Linkage, entry: bool) -> Parsed<()> {
         let line = self.line;
-        let mut directives = Vec::new();
-        let mut noreturn = false;
         if self.token == Token::Word(".attribute") {
             return self.fail("attributes of functions (.attribute)");
         }
@@ -221,40 +222,18 @@ impl<'a> Parser<'a> {
             // A number with a larger alignment has another offset, so it is passed as bytes.
             param.bytes = param.bytes.or(Some(param.scalar.bytes()));
         }
+        let (mut directives, mut noreturn) = (Vec::new(), false);
         loop {
-            match self.token {
-                Token::Word(".noreturn") => {
-                    self.bump();
-                    noreturn = true;
-                }
-                Token::Word(".pragma") => self.skip_until_semicolon()?,
-                Token::Word(
-                    word @ (".maxntid"
-                    | ".reqntid"
-                    | ".minnctapersm"
-                    | ".maxnctapersm"
-                    | ".maxnreg"
-                    | ".explicitcluster"
-                    | ".reqnctapercluster"
-                    | ".maxclusterrank"
-                    | ".blocksareclusters"
-                    | ".abi_preserve"
-                    | ".abi_preserve_control"),
-                ) => {
-                    self.bump();
-                    let mut numbers = Vec::new();
-                    while let Token::Number(_) = self.token {
-                        let Ok(number) = u64::try_from(self.constant()?) else {
-                            return self.fail(format!("a negative number of {word}"));
-                        };
-                        numbers.push(number);
-                        if !self.accept(b',') {
-                            break;
-                        }
-                    }
-                    directives.push((&word[1..], numbers));
-                }
-                _ => break,
+            if self.token == Token::Word(".pragma") {
+                self.skip_until_semicolon()?;
+            } else if self.accept_word(|word| word == ".noreturn").is_some() {
+                noreturn = true;
+            } else if let Some(word) = self.accept_word(|word| BOUNDS.contains(&word)) {
+                let has_numbers = matches!(self.token, Token::Number(_));
+                let numbers = if has_numbers { self.listed(Self::size)? } else { Vec::new() };
+                directives.push((&word[1..], numbers));
+            } else {
+                break;
             }
         }
         let body = if self.accept(b'{') {
@@ -269,20 +248,8 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Items separated by commas, up to a closing character.
-    fn separated<T>(&mut self, close: u8, mut item: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
-        let mut items = Vec::new();
-        while !self.accept(close) {
-            items.push(item(self)?);
-            if !self.accept(b',') && self.token != Token::Mark(close) {
-                return self.unexpected("','");
-            }
-        }
-        Ok(items)
-    }
-
     /// Parameters in parentheses, if any.
-    fn params(&mut self) -> Parsed<Vec<Param<'a>>> {
+    pub fn params(&mut self) -> Parsed<Vec<Param<'a>>> {
         if self.accept(b'(') { self.separated(b')', Self::param) } else { Ok(Vec::new()) }
     }
 
@@ -292,84 +259,63 @@ impl<'a> Parser<'a> {
             Token::Word(".reg") => true,
             _ => return self.unexpected("a parameter (.param)"),
         };
-        let DeclaredType { mut align, scalar, vector } = self.declared_type("parameters")?;
-        let name = match self.token {
-            Token::Word(_) => self.name()?,
-            _ => "_",
-        };
-        let mut bytes = (vector > 1).then(|| vector * scalar.bytes());
-        if vector > 1 {
-            align = align.or(bytes);
-        }
-        while self.accept(b'[') {
-            let count = if self.token == Token::Mark(b']') { 0 } else { self.size()? };
-            self.expect(b']')?;
-            bytes = Some(self.bounded(bytes.unwrap_or(scalar.bytes()).checked_mul(count))?);
-        }
+        let DeclaredType { align, scalar, vector } = self.declared_type("parameters")?;
+        let name = self.accept_word(is_name).unwrap_or("_");
+        let (mut sizes, _) = self.dimensions()?;
+        sizes.extend(vector);
+        let bytes = if sizes.is_empty() { None } else { Some(self.bytes_of(scalar, &sizes)?) };
         Ok(Param { in_register, align, scalar, bytes, pointer: false, name })
     }
 
     /// The part of a declaration of `what` between the space and the name.
     fn declared_type(&mut self, what: &str) -> Parsed<DeclaredType> {
-        let (mut align, mut scalar, mut vector) = (None, None, 1);
-        while let Token::Word(word) = self.token
-            && word.starts_with('.')
-        {
+        let (mut align, mut scalar, mut vector) = (None, None, None);
+        while let Some(word) = self.accept_word(|word| !is_name(word)) {
             match word {
-                ".align" => {
-                    self.bump();
-                    align = Some(self.alignment()?);
-                    continue;
-                }
+                ".align" => align = Some(self.alignment()?),
                 // Describes the pointer's target.
                 ".ptr" => {
-                    self.bump();
-                    while let Token::Word(".align" | ".global" | ".const" | ".shared" | ".local" | ".generic") =
-                        self.token
-                    {
-                        if self.bump() == Token::Word(".align") {
+                    let of_pointers = [".align", ".global", ".const", ".shared", ".local", ".generic"];
+                    while let Some(word) = self.accept_word(|word| of_pointers.contains(&word)) {
+                        if word == ".align" {
                             self.alignment()?;
                         }
                     }
-                    continue;
                 }
                 // The loader of the module provides memory shared by host and device.
-                ".attribute" => {
-                    self.bump();
-                    let mut depth = 0;
-                    loop {
-                        match self.bump() {
-                            Token::Mark(b'(') => depth += 1,
-                            Token::Mark(b')') => depth -= 1,
-                            Token::End => return self.unexpected("')'"),
-                            _ => {}
-                        }
-                        if depth == 0 {
-                            break;
-                        }
-                    }
-                    continue;
-                }
-                ".v2" | ".v4" | ".v8" => vector = u64::from(word.as_bytes()[2] - b'0'),
+                ".attribute" => self.skip_to(b'(', b')')?,
+                ".v2" | ".v4" | ".v8" => vector = Some(u64::from(word.as_bytes()[2] - b'0')),
                 ".texref" | ".samplerref" | ".surfref" => {
                     return self.fail(format!("{word} (textures by name); textures by handle are lifted"));
                 }
-                _ => {
-                    scalar = Scalar::of_declaration(&word[1..]);
-                    if scalar.is_none() {
-                        return self.fail(format!("{what} of the type {}", clip(word)));
-                    }
-                }
+                _ => match Scalar::of_declaration(&word[1..]) {
+                    None => return self.fail(format!("{what} of the type {}", clip(word))),
+                    known => scalar = known,
+                },
             }
-            self.bump();
         }
-        match scalar {
-            Some(scalar) => Ok(DeclaredType { align, scalar, vector }),
-            None => self.unexpected("a type"),
-        }
+        let Some(scalar) = scalar else { return self.unexpected("a type") };
+        let align = align.or(vector.map(|vector| vector * scalar.bytes()));
+        Ok(DeclaredType { align, scalar, vector })
     }
 
-    fn bounded(&self, bytes: Option<u64>) -> Parsed<u64> {
+    /// Sizes in brackets, and whether the first is missing; it counts as 0.
+    fn dimensions(&mut self) -> Parsed<(Vec<u64>, bool)> {
+        let (mut sizes, mut is_open) = (Vec::new(), false);
+        while self.accept(b'[') {
+            if sizes.is_empty() && self.token == Token::Mark(b']') {
+                is_open = true;
+                sizes.push(0);
+            } else {
+                sizes.push(self.size()?);
+            }
+            self.expect(b']')?;
+        }
+        Ok((sizes, is_open))
+    }
+
+    fn bytes_of(&self, scalar: Scalar, sizes: &[u64]) -> Parsed<u64> {
+        let bytes = sizes.iter().try_fold(scalar.bytes(), |total, size| total.checked_mul(*size));
         match bytes.filter(|bytes| *bytes <= LARGEST) {
             Some(bytes) => Ok(bytes),
             None => self.fail("a variable of more than a terabyte"),
@@ -399,48 +345,25 @@ impl<'a> Parser<'a> {
             _ => None,
         };
         let Some(space) = space else { return self.unexpected("a state space") };
-        let DeclaredType { mut align, scalar, vector } = self.declared_type("variables")?;
-        let mut variables = Vec::new();
-        loop {
-            let line = self.line;
-            let name = self.name()?;
-            if vector > 1 {
-                align = align.or(Some(vector * scalar.bytes()));
-            }
-            let (mut dimensions, mut is_array, mut open) = (Vec::new(), false, false);
+        let DeclaredType { align, scalar, vector } = self.declared_type("variables")?;
+        let variables = self.listed(|this| {
+            let (line, name) = (this.line, this.name()?);
             // Parameterised names declare several variables.
-            if self.accept(b'<') {
-                return self.fail(format!("parameterised names of variables ({}<…>)", clip(name)));
+            if this.token == Token::Mark(b'<') {
+                return this.fail(format!("parameterised names of variables ({}<…>)", clip(name)));
             }
-            while self.accept(b'[') {
-                if self.token == Token::Mark(b']') && dimensions.is_empty() {
-                    open = true;
-                    dimensions.push(0);
-                } else {
-                    let size = self.size()?;
-                    dimensions.push(size);
-                }
-                is_array = true;
-                self.expect(b']')?;
+            let (mut sizes, mut is_open) = this.dimensions()?;
+            sizes.extend(vector);
+            let initial = if this.accept(b'=') { Some(this.initializer(0)?) } else { None };
+            if let (true, Some(Initializer::List(items))) = (is_open, &initial) {
+                is_open = false;
+                sizes[0] = items.len() as u64;
             }
-            if vector > 1 {
-                dimensions.push(vector);
-                is_array = true;
-            }
-            let initial = if self.accept(b'=') { Some(self.initializer(0)?) } else { None };
-            if let (true, Some(Initializer::List(items))) = (open, &initial) {
-                open = false;
-                dimensions[0] = items.len() as u64;
-            }
-            let total = dimensions.iter().try_fold(scalar.bytes(), |total, size| total.checked_mul(*size));
-            let bytes = self.bounded(total)?;
-            let count = (!open).then(|| bytes / scalar.bytes());
-            let inner = dimensions.iter().skip(1).copied().collect();
-            variables.push(Variable { linkage, space, align, scalar, count, inner, is_array, name, initial, line });
-            if !self.accept(b',') {
-                break;
-            }
-        }
+            let bytes = this.bytes_of(scalar, &sizes)?;
+            let count = (!is_open).then(|| bytes / scalar.bytes());
+            let (inner, is_array) = (sizes.iter().skip(1).copied().collect(), !sizes.is_empty());
+            Ok(Variable { linkage, space, align, scalar, count, inner, is_array, name, initial, line })
+        })?;
         self.expect(b';')?;
         Ok(variables)
     }
@@ -456,85 +379,63 @@ impl<'a> Parser<'a> {
     }
 
     fn initial_value(&mut self) -> Parsed<Constant<'a>> {
-        match self.token {
-            Token::Word("generic") => {
-                self.bump();
-                self.expect(b'(')?;
-                let name = self.name()?;
-                let inside = self.offset()?;
+        if let Some(word) = self.accept_word(is_symbol) {
+            let generic = word == "generic" && self.accept(b'(');
+            let name = if generic { self.name()? } else { word };
+            let mut offset = self.offset()?;
+            if generic {
                 self.expect(b')')?;
-                let offset = inside.wrapping_add(self.offset()?);
-                Ok(Constant::Address { name, offset, generic: true })
+                offset = offset.wrapping_add(self.offset()?);
             }
-            Token::Word(word) if !word.starts_with('.') && word != "WARP_SZ" => {
-                self.bump();
-                Ok(Constant::Address { name: word, offset: self.offset()?, generic: false })
-            }
-            _ => match self.scalar_constant()? {
-                Operand::Int(mask) if self.accept(b'(') => {
-                    let address = self.initial_value()?;
-                    self.expect(b')')?;
-                    match address {
-                        Constant::Address { name, offset, generic } => {
-                            Ok(Constant::Masked { name, offset, generic, mask })
-                        }
-                        _ => self.fail("a mask of something that is no address"),
-                    }
+            return Ok(Constant::Address { name, offset, generic });
+        }
+        match self.scalar_constant()? {
+            Operand::Int(mask) if self.accept(b'(') => {
+                let address = self.initial_value()?;
+                self.expect(b')')?;
+                match address {
+                    Constant::Address { name, offset, generic } => Ok(Constant::Masked { name, offset, generic, mask }),
+                    _ => self.fail("a mask of something that is no address"),
                 }
-                Operand::Int(value) => Ok(Constant::Int(value)),
-                Operand::F32(bits) => Ok(Constant::F32(bits)),
-                Operand::F64(bits) => Ok(Constant::F64(bits)),
-                _ => self.unexpected("a constant"),
-            },
+            }
+            Operand::Int(value) => Ok(Constant::Int(value)),
+            Operand::F32(bits) => Ok(Constant::F32(bits)),
+            Operand::F64(bits) => Ok(Constant::F64(bits)),
+            _ => self.unexpected("a constant"),
         }
     }
 
     /// The body of a function, after its opening brace.
     pub fn body(&mut self) -> Parsed<Vec<Statement<'a>>> {
-        let mut statements = Vec::new();
-        let mut depth = 0;
+        let (mut statements, mut depth) = (Vec::new(), 0);
         loop {
-            match self.token {
-                Token::Mark(b'{') => {
-                    self.bump();
-                    depth += 1;
-                    if depth > DEEPEST {
-                        return self.fail("blocks that are nested too deeply");
-                    }
-                    statements.push(Statement::Open);
+            if self.accept(b'{') {
+                depth += 1;
+                if depth > DEEPEST {
+                    return self.fail("blocks that are nested too deeply");
                 }
-                Token::Mark(b'}') => {
-                    self.bump();
-                    if depth == 0 {
-                        return Ok(statements);
-                    }
-                    depth -= 1;
-                    statements.push(Statement::Close);
+                statements.push(Statement::Open);
+            } else if self.accept(b'}') {
+                if depth == 0 {
+                    return Ok(statements);
                 }
-                Token::Mark(b';') => {
-                    self.bump();
-                }
-                Token::Mark(b'@') => {
-                    self.bump();
-                    let negated = self.accept(b'!');
-                    let guard = (self.name()?, negated);
-                    let instruction = self.instruction(Some(guard))?;
-                    statements.push(instruction);
-                }
-                Token::Word(word) if word.starts_with('.') => self.directive(word, &mut statements)?,
-                Token::Word(word) => {
-                    let mut ahead = self.lexer.clone();
-                    if ahead.token() == Token::Mark(b':') {
+                depth -= 1;
+                statements.push(Statement::Close);
+            } else if self.accept(b'@') {
+                let negated = self.accept(b'!');
+                let guard = Some((self.name()?, negated));
+                statements.push(self.instruction(guard)?);
+            } else if !self.accept(b';') {
+                match self.token {
+                    Token::Word(word) if !is_name(word) => self.directive(word, &mut statements)?,
+                    Token::Word(label) if self.ahead() == Token::Mark(b':') => {
                         self.bump();
                         self.bump();
-                        let statement = self.labelled(word)?;
-                        statements.push(statement);
-                    } else {
-                        let instruction = self.instruction(None)?;
-                        statements.push(instruction);
+                        statements.push(self.labelled(label)?);
                     }
+                    Token::Word(_) => statements.push(self.instruction(None)?),
+                    _ => return self.unexpected("an instruction"),
                 }
-                _ => return self.unexpected("an instruction"),
             }
         }
     }
@@ -553,24 +454,7 @@ impl<'a> Parser<'a> {
                 let Some(scalar) = ty.strip_prefix('.').and_then(Scalar::of_declaration) else {
                     return self.fail(format!("registers of the type {}", clip(ty)));
                 };
-                let mut names = Vec::new();
-                loop {
-                    let name = self.name()?;
-                    let count = if self.accept(b'<') {
-                        let Token::Number(number) = self.bump() else { return self.unexpected("a number") };
-                        self.expect(b'>')?;
-                        let Some(count) = literal(number).and_then(Number::integer) else {
-                            return self.fail(format!("{} registers", clip(number)));
-                        };
-                        Some(count as u64)
-                    } else {
-                        None
-                    };
-                    names.push((name, count));
-                    if !self.accept(b',') {
-                        break;
-                    }
-                }
+                let names = self.listed(Self::registers)?;
                 self.expect(b';')?;
                 statements.push(Statement::Registers { scalar, names });
             }
@@ -586,87 +470,79 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// The statement after `label:`.
-    fn labelled(&mut self, label: &'a str) -> Parsed<Statement<'a>> {
-        let line = self.line;
-        match self.token {
-            Token::Word(".branchtargets" | ".calltargets") => {
-                self.bump();
-                let mut names = vec![self.name()?];
-                loop {
-                    if self.accept(b'<') {
-                        return self.fail("parameterised labels (.branchtargets L<4>)");
-                    }
-                    if !self.accept(b',') {
-                        break;
-                    }
-                    names.push(self.name()?);
-                }
-                self.expect(b';')?;
-                Ok(Statement::Targets { label, names, line })
-            }
-            Token::Word(".callprototype") => {
-                self.bump();
-                let returns = self.params()?;
-                self.name()?;
-                let params = self.params()?;
-                self.skip_until_semicolon()?;
-                Ok(Statement::Prototype { label, signature: Signature { returns, params } })
-            }
-            _ => Ok(Statement::Label { name: label, line }),
+    /// `%r`, or `%r<10>` for several.
+    fn registers(&mut self) -> Parsed<(&'a str, Option<u64>)> {
+        let name = self.name()?;
+        if !self.accept(b'<') {
+            return Ok((name, None));
+        }
+        let Token::Number(number) = self.bump() else { return self.unexpected("a number") };
+        self.expect(b'>')?;
+        match literal(number).and_then(Number::integer) {
+            Some(count) => Ok((name, Some(count as u64))),
+            None => self.fail(format!("{} registers", clip(number))),
         }
     }
 
-    fn instruction(&mut self, guard: Option<(&'a str, bool)>) -> Parsed<Statement<'a>> {
+    /// The statement after `label:`.
+    fn labelled(&mut self, label: &'a str) -> Parsed<Statement<'a>> {
         let line = self.line;
-        let text = self.name()?;
-        match self.operands() {
-            Ok(operands) => {
-                let location = self.location;
-                Ok(Statement::Instruction(Instruction { guard, text, operands, line, location }))
+        if self.accept_word(|word| matches!(word, ".branchtargets" | ".calltargets")).is_some() {
+            let names = self.listed(Self::name)?;
+            if self.token == Token::Mark(b'<') {
+                return self.fail("parameterised labels (.branchtargets L<4>)");
             }
-            Err(error) => Err(LiftError::at(error.line, format!("{} (instruction {})", error.what, clip(text)))),
+            self.expect(b';')?;
+            return Ok(Statement::Targets { label, names, line });
         }
+        if self.accept_word(|word| word == ".callprototype").is_none() {
+            return Ok(Statement::Label { name: label, line });
+        }
+        let returns = self.params()?;
+        self.name()?;
+        let params = self.params()?;
+        self.skip_until_semicolon()?;
+        Ok(Statement::Prototype { label, signature: Signature { returns, params } })
+    }
+
+    fn instruction(&mut self, guard: Option<(&'a str, bool)>) -> Parsed<Statement<'a>> {
+        let (line, text, location) = (self.line, self.name()?, self.location);
+        let of = |error: LiftError| LiftError::at(error.line, format!("{} (instruction {})", error.what, clip(text)));
+        let operands = self.operands().map_err(of)?;
+        Ok(Statement::Instruction(Instruction { guard, text, operands, line, location }))
     }
 
     /// The operands of an instruction, with its semicolon.
     fn operands(&mut self) -> Parsed<Vec<Operand<'a>>> {
-        let mut operands = Vec::new();
-        if self.token != Token::Mark(b';') {
-            loop {
-                operands.push(self.operand(0)?);
-                // `tex` has offsets and depth after brackets, and `call` its lists, separated by commas.
-                if !self.accept(b',') {
-                    break;
-                }
-            }
+        if self.accept(b';') {
+            return Ok(Vec::new());
         }
+        let operands = self.listed(|this| this.operand(0))?;
         self.expect(b';')?;
         Ok(operands)
     }
 
     fn list(&mut self, close: u8, depth: u32) -> Parsed<Vec<Operand<'a>>> {
-        self.separated(close, |this| this.operand(depth))
+        self.separated(close, |this| this.operand(depth + 1))
     }
 
     fn operand(&mut self, depth: u32) -> Parsed<Operand<'a>> {
         if depth > DEEPEST {
             return self.fail("an operand that is nested too deeply");
         }
+        if self.accept(b'[') {
+            return Ok(Operand::Bracket(self.list(b']', depth)?));
+        }
         let operand = match self.token {
-            Token::Mark(b'[') => {
-                self.bump();
-                return Ok(Operand::Bracket(self.list(b']', depth + 1)?));
-            }
             Token::Mark(b'{') => {
                 self.bump();
-                Operand::Vector(self.list(b'}', depth + 1)?)
+                Operand::Vector(self.list(b'}', depth)?)
             }
             Token::Mark(b'(') if depth == 0 => {
                 // A list of arguments, or a constant expression.
                 let (lexer, token, line) = (self.lexer.clone(), self.token, self.line);
                 self.bump();
-                if let Ok(list) = self.list(b')', depth + 1)
+                if let Ok(list) = self.list(b')', depth)
                     && matches!(self.token, Token::Mark(b',' | b';'))
                 {
                     return Ok(Operand::List(list));
@@ -674,21 +550,15 @@ impl<'a> Parser<'a> {
                 (self.lexer, self.token, self.line) = (lexer, token, line);
                 self.scalar_constant()?
             }
-            Token::Mark(b'!') => {
-                let mut ahead = self.lexer.clone();
-                if let Token::Word(word) = ahead.token()
-                    && !word.starts_with('.')
-                {
-                    self.bump();
-                    return Ok(Operand::Not(self.name()?));
-                }
-                self.scalar_constant()?
+            Token::Mark(b'!') if matches!(self.ahead(), Token::Word(word) if is_name(word)) => {
+                self.bump();
+                return Ok(Operand::Not(self.name()?));
             }
             Token::Word("_") => {
                 self.bump();
                 Operand::Sink
             }
-            Token::Word(word) if !word.starts_with('.') && word != "WARP_SZ" => {
+            Token::Word(word) if is_symbol(word) => {
                 self.bump();
                 match self.token {
                     Token::Mark(b'[') => {

@@ -49,6 +49,11 @@ impl<'a> Parser<'a> {
         token
     }
 
+    /// The token after the next one.
+    pub fn ahead(&self) -> Token<'a> {
+        self.lexer.clone().token()
+    }
+
     pub fn accept(&mut self, mark: u8) -> bool {
         let found = self.token == Token::Mark(mark);
         if found {
@@ -57,8 +62,56 @@ impl<'a> Parser<'a> {
         found
     }
 
+    /// Takes the next word if `is` holds for it.
+    pub fn accept_word(&mut self, is: impl FnOnce(&str) -> bool) -> Option<&'a str> {
+        match self.token {
+            Token::Word(word) if is(word) => {
+                self.bump();
+                Some(word)
+            }
+            _ => None,
+        }
+    }
+
     pub fn expect(&mut self, mark: u8) -> Parsed<()> {
         if self.accept(mark) { Ok(()) } else { self.unexpected(&format!("'{}'", mark as char)) }
+    }
+
+    /// Skips to after the next `close`, or to after the one that closes an open one.
+    pub fn skip_to(&mut self, open: u8, close: u8) -> Parsed<()> {
+        let mut depth = 0u32;
+        loop {
+            match self.bump() {
+                Token::Mark(mark) if mark == open => depth += 1,
+                Token::Mark(mark) if mark == close => depth = depth.saturating_sub(1),
+                Token::End => return self.unexpected(&format!("'{}'", close as char)),
+                _ => continue,
+            }
+            if depth == 0 {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Items separated by commas.
+    pub fn listed<T>(&mut self, mut item: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+        let mut items = vec![item(self)?];
+        while self.accept(b',') {
+            items.push(item(self)?);
+        }
+        Ok(items)
+    }
+
+    /// Items separated by commas, up to a closing character.
+    pub fn separated<T>(&mut self, close: u8, mut item: impl FnMut(&mut Self) -> Parsed<T>) -> Parsed<Vec<T>> {
+        let mut items = Vec::new();
+        while !self.accept(close) {
+            items.push(item(self)?);
+            if !self.accept(b',') && self.token != Token::Mark(close) {
+                return self.unexpected("','");
+            }
+        }
+        Ok(items)
     }
 }
 

@@ -46,15 +46,8 @@ impl Type {
             ("bf", digits @ "16") => (Kind::Brain, digits),
             _ => return None,
         };
-        let bits = match digits {
-            "8" => 8,
-            "16" => 16,
-            "32" => 32,
-            "64" => 64,
-            "128" if kind == Kind::Bits => 128,
-            _ => return None,
-        };
-        Some(Scalar { kind, bits }.into())
+        let known = matches!((digits, kind), ("8" | "16" | "32" | "64", _) | ("128", Kind::Bits));
+        known.then(|| digits.parse().map(|bits| Scalar { kind, bits }.into()).ok())?
     }
 
     /// The total number of bits of all lanes.
