@@ -4,17 +4,15 @@ use std::fmt::Write as _;
 
 use super::emitter::{Emitter, touches_memory};
 use super::error::LiftError;
-use super::registers::Ty;
+use super::registers::{Ty, joined};
 use super::resolve::{AddressBase, Op, RegisterId, Resolved};
 use super::syntax::Space;
 
-struct Assembly<'a> {
+struct Assembly {
     text: String,
     outputs: Vec<RegisterId>,
-    inputs: Vec<(Ty, String)>,
-    tied: Vec<String>,
-    op: &'a str,
-    line: u32,
+    /// Values, and the output in whose register a value comes.
+    inputs: Vec<(Ty, String, Option<usize>)>,
 }
 
 impl<'a> Emitter<'a, '_> {
@@ -30,39 +28,30 @@ impl<'a> Emitter<'a, '_> {
         }
         *emitter.context.statistics.assembly.entry(op.text.to_owned()).or_default() += 1;
         refuse_frames(op)?;
-        let mut assembly = Assembly {
-            text: String::new(),
-            outputs: Vec::new(),
-            inputs: Vec::new(),
-            tied: Vec::new(),
-            op: op.text,
-            line: op.line,
-        };
+        let mut assembly = Assembly { text: String::new(), outputs: Vec::new(), inputs: Vec::new() };
         let written = op.writes_first();
         if written {
-            let outputs = &mut assembly.outputs;
-            op.operands[0].registers(&mut |register| outputs.push(register));
+            op.operands[0].registers(&mut |register| assembly.outputs.push(register));
         }
         // A register that keeps its value if the guard is false, or that is also read, is both input and output.
-        let keeps = written && (op.guard.is_some() || op.updates_first());
-        if keeps {
-            for (index, register) in assembly.outputs.clone().into_iter().enumerate() {
-                let ty = passed(emitter.ty(register));
-                let value = emitter.read_register(register, ty);
-                assembly.inputs.push((ty, value));
-                assembly.tied.push(index.to_string());
+        if written && (op.guard.is_some() || op.updates_first()) {
+            for (index, register) in assembly.outputs.iter().enumerate() {
+                let ty = passed(emitter.ty(*register));
+                assembly.inputs.push((ty, emitter.read_register(*register, ty), Some(index)));
             }
         }
         if let Some((register, negated)) = op.guard {
-            let predicate = assembly.input(emitter, Ty::Int(1), &Resolved::Register(register))?;
-            let _ = write!(assembly.text, "@{}{predicate} ", if negated { "!" } else { "" });
+            assembly.text.push_str(if negated { "@!" } else { "@" });
+            assembly.register(emitter, register);
+            assembly.text.push(' ');
         }
         assembly.text.push_str(op.text);
         let mut next_output = 0;
         for (index, operand) in op.operands.iter().enumerate() {
             assembly.text.push_str(if index == 0 { " " } else { ", " });
             let output = (written && index == 0).then_some(&mut next_output);
-            assembly.operand(emitter, operand, output)?;
+            let known = assembly.operand(emitter, operand, output);
+            known.ok_or_else(|| LiftError::at(op.line, format!("an operand of the instruction {}", op.text)))?;
         }
         assembly.text.push(';');
         assembly.emit(emitter, op);
@@ -72,8 +61,7 @@ impl<'a> Emitter<'a, '_> {
 
 /// Frame addresses are generic here, which an unchanged instruction would misinterpret.
 fn refuse_frames(op: &Op<'_>) -> Result<(), LiftError> {
-    let space = op.modifiers.iter().find_map(|word| Space::of(word));
-    let frame = matches!(space, Some(Space::Local | Space::Param)) && !matches!(op.name, "isspacep");
+    let frame = matches!(op.space(), Space::Local | Space::Param) && op.name != "isspacep";
     if frame || matches!(op.name, "alloca" | "stacksave" | "stackrestore") {
         return Err(LiftError::at(op.line, format!("the instruction {}", op.text)));
     }
@@ -95,22 +83,16 @@ fn class(ty: Ty) -> &'static str {
     }
 }
 
-impl<'a> Assembly<'a> {
-    fn refuse<T>(&self, what: &str) -> Result<T, LiftError> {
-        Err(LiftError::at(self.line, format!("{what} of the instruction {}", self.op)))
+impl Assembly {
+    /// Adds an input, and names it.
+    fn input(&mut self, ty: Ty, value: String) {
+        let _ = write!(self.text, "${}", self.outputs.len() + self.inputs.len());
+        self.inputs.push((ty, value, None));
     }
 
-    /// Adds an input and returns its index.
-    fn input<'m>(
-        &mut self,
-        emitter: &mut Emitter<'m, '_>,
-        ty: Ty,
-        operand: &Resolved<'m>,
-    ) -> Result<String, LiftError> {
-        let Some(value) = emitter.read(operand, ty) else { return self.refuse("an operand") };
-        self.inputs.push((ty, value));
-        self.tied.push(String::new());
-        Ok(format!("${}", self.outputs.len() + self.inputs.len() - 1))
+    fn register(&mut self, emitter: &mut Emitter<'_, '_>, register: RegisterId) {
+        let ty = passed(emitter.ty(register));
+        self.input(ty, emitter.read_register(register, ty));
     }
 
     fn operand<'m>(
@@ -118,65 +100,58 @@ impl<'a> Assembly<'a> {
         emitter: &mut Emitter<'m, '_>,
         operand: &Resolved<'m>,
         mut output: Option<&mut usize>,
-    ) -> Result<(), LiftError> {
-        match operand {
-            Resolved::Register(register) => match output {
-                Some(next) => {
-                    let _ = write!(self.text, "${next}");
-                    *next += 1;
-                }
-                None => {
-                    let place = self.input(emitter, passed(emitter.ty(*register)), operand)?;
-                    self.text.push_str(&place);
-                }
-            },
-            Resolved::Not(register) => {
-                let place = self.input(emitter, Ty::Int(1), &Resolved::Register(*register))?;
-                let _ = write!(self.text, "!{place}");
-            }
-            Resolved::Sum(register, offset) => {
-                let place = self.input(emitter, passed(emitter.ty(*register)), &Resolved::Register(*register))?;
-                let _ = write!(self.text, "{place}+{offset}");
-            }
-            Resolved::Int(value) => {
-                let _ = write!(self.text, "{value}");
-            }
-            Resolved::F32(bits) => {
-                let _ = write!(self.text, "0f{bits:08X}");
-            }
-            Resolved::F64(bits) => {
-                let _ = write!(self.text, "0d{bits:016X}");
-            }
-            Resolved::Special(name) => self.text.push_str(name),
-            Resolved::Sink => self.text.push('_'),
-            Resolved::Address(AddressBase::Global(_) | AddressBase::Function(_), _) => {
-                let place = self.input(emitter, Ty::Int(64), operand)?;
-                self.text.push_str(&place);
-            }
-            Resolved::Vector(items) => {
-                self.text.push('{');
-                for (index, item) in items.iter().enumerate() {
-                    self.text.push_str(if index == 0 { "" } else { ", " });
-                    self.operand(emitter, item, output.as_deref_mut())?;
-                }
-                self.text.push('}');
-            }
-            Resolved::Bracket(items) => {
-                self.text.push('[');
-                for (index, item) in items.iter().enumerate() {
-                    self.text.push_str(if index == 0 { "" } else { ", " });
-                    self.operand(emitter, item, None)?;
-                }
-                self.text.push(']');
-            }
+    ) -> Option<()> {
+        let (open, items, close) = match operand {
+            Resolved::Vector(items) => ("{", &items[..], "}"),
+            Resolved::Bracket(items) => ("[", &items[..], "]"),
             Resolved::Pair(first, second) => {
                 self.operand(emitter, first, output.as_deref_mut())?;
                 self.text.push('|');
-                self.operand(emitter, second, output)?;
+                return self.operand(emitter, second, output);
             }
-            _ => return self.refuse("an operand"),
+            leaf => return self.leaf(emitter, leaf, output),
+        };
+        self.text.push_str(open);
+        for (index, item) in items.iter().enumerate() {
+            self.text.push_str(if index == 0 { "" } else { ", " });
+            self.operand(emitter, item, output.as_deref_mut().filter(|_| open == "{"))?;
         }
-        Ok(())
+        self.text.push_str(close);
+        Some(())
+    }
+
+    fn leaf<'m>(
+        &mut self,
+        emitter: &mut Emitter<'m, '_>,
+        operand: &Resolved<'m>,
+        output: Option<&mut usize>,
+    ) -> Option<()> {
+        match (operand, output) {
+            (Resolved::Register(_), Some(next)) => {
+                let _ = write!(self.text, "${next}");
+                *next += 1;
+            }
+            (Resolved::Register(register), None) => self.register(emitter, *register),
+            (Resolved::Not(register), _) => {
+                self.text.push('!');
+                self.register(emitter, *register);
+            }
+            (Resolved::Sum(register, offset), _) => {
+                self.register(emitter, *register);
+                let _ = write!(self.text, "+{offset}");
+            }
+            (Resolved::Int(value), _) => self.text.push_str(&value.to_string()),
+            (Resolved::F32(bits), _) => self.text.push_str(&format!("0f{bits:08X}")),
+            (Resolved::F64(bits), _) => self.text.push_str(&format!("0d{bits:016X}")),
+            (Resolved::Special(name), _) => self.text.push_str(name),
+            (Resolved::Sink, _) => self.text.push('_'),
+            (Resolved::Address(AddressBase::Global(_) | AddressBase::Function(_), _), _) => {
+                let value = emitter.read(operand, Ty::Int(64))?;
+                self.input(Ty::Int(64), value);
+            }
+            _ => return None,
+        }
+        Some(())
     }
 
     fn emit(self, emitter: &mut Emitter<'_, '_>, op: &Op<'_>) {
@@ -185,15 +160,14 @@ impl<'a> Assembly<'a> {
         let wide = |ty: &Ty| if *ty == Ty::Int(8) { Ty::Int(16) } else { *ty };
         let mut constraints: Vec<String> = types.iter().map(|ty| format!("={}", class(*ty))).collect();
         let mut arguments = Vec::new();
-        for ((ty, value), tied) in self.inputs.into_iter().zip(self.tied) {
+        for (ty, value, tied) in self.inputs {
             let value = emitter.cast(&value, ty, wide(&ty));
-            constraints.push(if tied.is_empty() { class(ty).to_owned() } else { tied });
+            constraints.push(tied.map_or_else(|| class(ty).to_owned(), |output| output.to_string()));
             arguments.push(format!("{} {value}", wide(&ty).text()));
         }
         let (memory, collective) = (touches_memory(op), op.row.collective);
         // Tensor cores on registers, votes and similar instructions do not access memory.
-        let is_pure = !memory
-            || (matches!(op.name, "mma" | "wmma" | "movmatrix") && !op.text.contains(['[']) && !has_address(op));
+        let is_pure = !memory || (matches!(op.name, "mma" | "wmma" | "movmatrix") && op.address().is_none());
         let (effect, attributes) = match (is_pure, collective) {
             (true, false) => ("", "#1"),
             (true, true) => ("", "#2"),
@@ -205,7 +179,7 @@ impl<'a> Assembly<'a> {
         let result = match &types[..] {
             [] => "void".to_owned(),
             [one] => wide(one).text().to_owned(),
-            many => format!("{{ {} }}", many.iter().map(|ty| wide(ty).text()).collect::<Vec<_>>().join(", ")),
+            many => format!("{{ {} }}", joined(many, |ty| wide(ty).text().to_owned())),
         };
         let effect = if types.is_empty() && is_pure { "sideeffect " } else { effect };
         let text = format!(
@@ -227,8 +201,4 @@ impl<'a> Assembly<'a> {
             emitter.write_register(*register, *ty, &part, false);
         }
     }
-}
-
-fn has_address(op: &Op<'_>) -> bool {
-    op.operands.iter().any(|operand| matches!(operand, Resolved::Bracket(_)))
 }

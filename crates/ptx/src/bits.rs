@@ -9,111 +9,95 @@ const WORD: Ty = Ty::Int(32);
 
 impl<'a> Emitter<'a, '_> {
     pub fn bit_operation(&mut self, op: &Op<'a>) -> Option<()> {
-        if let ("prmt", [.., mode], [to, a, b, c]) = (op.name, &op.modifiers[..], &op.operands[..])
-            && let Some(selectors) = selectors_of(mode)
-        {
-            return self.is_cpu().then(|| self.permute(selectors, to, [a, b, c]))?;
-        }
-        let scalar = op.scalar()?;
+        let (scalar, (to, sources)) = (op.types.first()?.scalar, op.operands.split_first()?);
+        let ty = Ty::of(scalar);
+        let value = self.bits_result(op, scalar, sources)?;
+        // Counts are always numbers of 32 bits.
+        let result = if matches!(op.name, "popc" | "clz" | "bfind") { WORD } else { ty };
+        let value = self.cast(&value, ty, result);
+        self.write_to(to, result, &value, op.name == "bfe" && scalar.is_signed())
+    }
+
+    fn bits_result(&mut self, op: &Op<'a>, scalar: Scalar, sources: &[Resolved<'a>]) -> Option<String> {
         let (ty, cpu) = (Ty::of(scalar), self.is_cpu());
         let text = ty.text();
-        let (to, sources) = op.operands.split_first()?;
-        match (op.name, sources, &op.words()[..]) {
+        let types = if op.name == "bfe" || op.name == "bfi" { sources.len().saturating_sub(2) } else { sources.len() };
+        let values = sources[..types].iter().map(|source| self.read(source, ty)).collect::<Option<Vec<_>>>()?;
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
+        let field = |place: &[Resolved<'a>]| constant_field(scalar, &place[0], &place[1]);
+        Some(match (op.name, &values[..], &op.words[..]) {
+            // For shifts beyond a word the clamped form saturates, while the other wraps.
             ("shf", [low, high, amount], [direction @ ("l" | "r"), mode @ ("wrap" | "clamp")]) => {
-                // For shifts beyond a word the clamped form saturates, while the other wraps.
-                let wraps = *mode == "wrap" || matches!(amount, Resolved::Int(amount) if (*amount as u32) < 32);
-                if wraps {
-                    let name = format!("llvm.fsh{direction}.i32");
-                    let value = self.apply(ty, &name, &[(ty, high), (ty, low), (ty, amount)])?;
-                    return self.write_to(to, ty, &value, false);
+                let is_short = matches!(sources[2], Resolved::Int(amount) if (amount as u32) < 32);
+                match *mode == "wrap" || is_short {
+                    true => self.intrinsic(&format!("fsh{direction}"), ty, &[high, low, amount]),
+                    false if cpu => self.clamped_shift(direction, low, high, amount),
+                    false => return None,
                 }
-                cpu.then(|| self.clamped_shift(direction, to, [low, high, amount]))?
             }
-            ("popc" | "brev", [a], []) => {
-                let name = if op.name == "popc" { "ctpop" } else { "bitreverse" };
-                let value = self.apply(ty, &format!("llvm.{name}.{text}"), &[(ty, a)])?;
-                self.counted(op.name == "popc", to, ty, &value)
-            }
-            ("clz", [a], []) => {
-                let a = self.read(a, ty)?;
-                let value = self.leading_zeros(ty, &a);
-                self.counted(true, to, ty, &value)
-            }
+            ("popc", [_], []) => self.intrinsic("ctpop", ty, &values),
+            ("brev", [_], []) => self.intrinsic("bitreverse", ty, &values),
+            ("clz", [a], []) => self.leading_zeros(ty, a),
             ("bfind", [a], words) => {
-                let mut a = self.read(a, ty)?;
+                let mut a = (*a).to_owned();
                 if scalar.is_signed() {
                     let sign = self.value(format_args!("ashr {text} {a}, {}", scalar.bits - 1));
                     a = self.value(format_args!("xor {text} {a}, {sign}"));
                 }
                 let zeros = self.leading_zeros(ty, &a);
-                let mut value = match words {
+                match words {
                     [] => self.value(format_args!("sub {text} {}, {zeros}", scalar.bits - 1)),
-                    ["shiftamt"] if cpu => zeros,
+                    ["shiftamt"] if cpu => {
+                        let none = self.value(format_args!("icmp eq {text} {a}, 0"));
+                        self.value(format_args!("select i1 {none}, {text} -1, {text} {zeros}"))
+                    }
                     _ => return None,
-                };
-                if op.has("shiftamt") {
-                    let none = self.value(format_args!("icmp eq {text} {a}, 0"));
-                    value = self.value(format_args!("select i1 {none}, {text} -1, {text} {value}"));
                 }
-                self.counted(true, to, ty, &value)
             }
-            ("bfe", [a, from, count], []) => {
-                let value = match constant_field(scalar, from, count) {
-                    Some((from, count)) => {
-                        let a = self.read(a, ty)?;
-                        self.extract(scalar, &a, from, count)
-                    }
-                    None => cpu.then(|| self.extract_field(scalar, a, [from, count]))??,
-                };
-                self.write_to(to, ty, &value, scalar.is_signed())
-            }
-            ("bfi", [a, b, from, count], []) => {
-                let value = match constant_field(scalar, from, count) {
-                    Some((from, count)) => self.insert(scalar, a, b, from, count)?,
-                    None => cpu.then(|| self.insert_field(scalar.bits, a, b, [from, count]))??,
-                };
-                self.write_to(to, ty, &value, false)
-            }
-            ("prmt", [a, b, c], []) => {
-                let value = self.apply(ty, "llvm.nvvm.prmt", &[(ty, a), (ty, b), (ty, c)])?;
-                self.write_to(to, ty, &value, false)
-            }
-            ("lop3", [a, b, c, table], []) => {
-                let (a, b, c) = (self.read(a, ty)?, self.read(b, ty)?, self.read(c, ty)?);
-                let value = match table {
-                    Resolved::Int(table) => {
-                        let (with, without) =
-                            (self.table(&b, &c, *table as u32 >> 4), self.table(&b, &c, *table as u32));
-                        let first = self.value(format_args!("and i32 {a}, {with}"));
-                        let not = self.value(format_args!("xor i32 {a}, -1"));
-                        let second = self.value(format_args!("and i32 {not}, {without}"));
-                        self.value(format_args!("or i32 {first}, {second}"))
-                    }
-                    table => cpu.then(|| self.by_table(table, [a, b, c]))??,
-                };
-                self.write_to(to, ty, &value, false)
-            }
+            ("bfe", [a], []) => match field(&sources[1..]) {
+                Some((from, count)) => self.extract(scalar, a, from, count),
+                None => cpu.then(|| self.extract_field(scalar, a, &sources[1..]))??,
+            },
+            ("bfi", [a, b], []) => match field(&sources[2..]) {
+                Some((from, count)) => self.insert(scalar, a, b, from, count),
+                None => cpu.then(|| self.insert_field(scalar.bits, a, b, &sources[2..]))??,
+            },
+            ("prmt", [a, b, selector], []) => self.bytes(a, b, selector),
+            ("prmt", [a, b, number], [mode]) if cpu => self.permute(selectors_of(mode)?, a, b, number),
+            ("lop3", [a, b, c, table], []) => match sources[3] {
+                Resolved::Int(table) => {
+                    let with = self.table(b, c, table as u32 >> 4);
+                    let without = self.table(b, c, table as u32);
+                    let first = self.value(format_args!("and i32 {a}, {with}"));
+                    let not = self.value(format_args!("xor i32 {a}, -1"));
+                    let second = self.value(format_args!("and i32 {not}, {without}"));
+                    self.value(format_args!("or i32 {first}, {second}"))
+                }
+                _ if cpu => self.by_table(table, [a, b, c]),
+                _ => return None,
+            },
             ("fns", [mask, base, offset], []) if cpu => {
-                let value = self.apply(WORD, "llvm.nvvm.fns", &[(WORD, mask), (WORD, base), (WORD, offset)])?;
-                self.write_to(to, WORD, &value, false)
+                self.call(WORD, "llvm.nvvm.fns", &[(WORD, mask), (WORD, base), (WORD, offset)])
             }
-            ("dp4a", [a, b, c], []) if cpu => self.dot_product(op, 8, 0, to, [a, b, c]),
-            ("dp2a", [a, b, c], ["lo"]) if cpu => self.dot_product(op, 16, 0, to, [a, b, c]),
-            ("dp2a", [a, b, c], ["hi"]) if cpu => self.dot_product(op, 16, 2, to, [a, b, c]),
-            _ => None,
-        }
+            ("dp4a", [a, b, sum], []) if cpu => self.dot_product(op, 8, 0, a, b, sum),
+            ("dp2a", [a, b, sum], ["lo"]) if cpu => self.dot_product(op, 16, 0, a, b, sum),
+            ("dp2a", [a, b, sum], ["hi"]) if cpu => self.dot_product(op, 16, 2, a, b, sum),
+            _ => return None,
+        })
+    }
+
+    fn bytes(&mut self, a: &str, b: &str, selector: &str) -> String {
+        self.call(WORD, "llvm.nvvm.prmt", &[(WORD, a), (WORD, b), (WORD, selector)])
     }
 
     /// `prmt` with a mode: the third operand chooses among four selectors.
-    fn permute(&mut self, selectors: u64, to: &Resolved<'a>, [a, b, c]: [&Resolved<'a>; 3]) -> Option<()> {
-        let (a, b, c) = (self.bits(a, 32)?, self.bits(b, 32)?, self.bits(c, 32)?);
-        let number = self.value(format_args!("and i32 {c}, 3"));
+    fn permute(&mut self, selectors: u64, a: &str, b: &str, number: &str) -> String {
+        let number = self.value(format_args!("and i32 {number}, 3"));
         let place = self.value(format_args!("shl i32 {number}, 4"));
         let place = self.extend(&place, 32, 64, false);
         let selector = self.value(format_args!("lshr i64 {selectors}, {place}"));
         let selector = self.cast(&selector, Ty::Int(64), WORD);
-        let value = self.call(WORD, "llvm.nvvm.prmt", &[(WORD, &a), (WORD, &b), (WORD, &selector)]);
-        self.write_bits(to, 32, &value, false)
+        self.bytes(a, b, &selector)
     }
 
     fn leading_zeros(&mut self, ty: Ty, a: &str) -> String {
@@ -121,137 +105,114 @@ impl<'a> Emitter<'a, '_> {
     }
 
     /// A shift of two words by a number that may exceed one word.
-    fn clamped_shift(
-        &mut self,
-        direction: &str,
-        to: &Resolved<'a>,
-        [low, high, amount]: [&Resolved<'a>; 3],
-    ) -> Option<()> {
-        let amount = self.bits(amount, 32)?;
-        let amount = self.call(WORD, "llvm.umin.i32", &[(WORD, &amount), (WORD, "32")]);
+    fn clamped_shift(&mut self, direction: &str, low: &str, high: &str, amount: &str) -> String {
+        let amount = self.intrinsic("umin", WORD, &[amount, "32"]);
         let amount = self.extend(&amount, 32, 64, false);
-        let words = [self.bits(low, 32)?, self.bits(high, 32)?];
-        let both = self.join(&words, 32);
-        let value = if direction == "l" {
+        let both = self.join(&[low.to_owned(), high.to_owned()], 32);
+        if direction == "l" {
             let moved = self.value(format_args!("shl i64 {both}, {amount}"));
-            self.value(format_args!("lshr i64 {moved}, 32"))
-        } else {
-            self.value(format_args!("lshr i64 {both}, {amount}"))
-        };
-        self.write_bits(to, 64, &value, false)
-    }
-
-    /// Writes a count of bits, which is always a 32-bit number.
-    fn counted(&mut self, count: bool, to: &Resolved<'a>, ty: Ty, value: &str) -> Option<()> {
-        if !count || ty == Ty::Int(32) {
-            return self.write_to(to, ty, value, false);
+            return self.part(&moved, 64, 32, 32);
         }
-        let value = self.cast(value, ty, Ty::Int(32));
-        self.write_to(to, Ty::Int(32), &value, false)
+        let moved = self.value(format_args!("lshr i64 {both}, {amount}"));
+        self.cast(&moved, Ty::Int(64), WORD)
     }
 
     /// One of the sixteen functions of two words.
     fn table(&mut self, b: &str, c: &str, table: u32) -> String {
-        let mut terms = Vec::new();
+        let mut of = |text: std::fmt::Arguments<'_>| self.value(text);
         match table & 15 {
-            0 => return "0".into(),
-            15 => return "-1".into(),
-            12 => return b.to_owned(),
-            10 => return c.to_owned(),
-            3 => return self.value(format_args!("xor i32 {b}, -1")),
-            5 => return self.value(format_args!("xor i32 {c}, -1")),
-            8 => return self.value(format_args!("and i32 {b}, {c}")),
-            14 => return self.value(format_args!("or i32 {b}, {c}")),
-            6 => return self.value(format_args!("xor i32 {b}, {c}")),
+            0 => "0".into(),
+            15 => "-1".into(),
+            12 => b.to_owned(),
+            10 => c.to_owned(),
+            3 => of(format_args!("xor i32 {b}, -1")),
+            5 => of(format_args!("xor i32 {c}, -1")),
+            8 => of(format_args!("and i32 {b}, {c}")),
+            14 => of(format_args!("or i32 {b}, {c}")),
+            6 => of(format_args!("xor i32 {b}, {c}")),
+            // One word and not the other.
+            4 => {
+                let not = of(format_args!("xor i32 {c}, -1"));
+                of(format_args!("and i32 {b}, {not}"))
+            }
+            2 => {
+                let not = of(format_args!("xor i32 {b}, -1"));
+                of(format_args!("and i32 {not}, {c}"))
+            }
+            // The rest are the opposites of others.
             table => {
-                for (bit, b_is, c_is) in [(0, false, false), (1, false, true), (2, true, false), (3, true, true)] {
-                    if table >> bit & 1 == 0 {
-                        continue;
-                    }
-                    let of = |this: &mut Self, value: &str, is: bool| {
-                        if is { value.to_owned() } else { this.value(format_args!("xor i32 {value}, -1")) }
-                    };
-                    let (b, c) = (of(self, b, b_is), of(self, c, c_is));
-                    terms.push(self.value(format_args!("and i32 {b}, {c}")));
-                }
+                let opposite = self.table(b, c, !table);
+                self.value(format_args!("xor i32 {opposite}, -1"))
             }
         }
-        let first = terms.remove(0);
-        terms.into_iter().fold(first, |sum, term| self.value(format_args!("or i32 {sum}, {term}")))
     }
 
     /// Any function of three words, from its truth table.
-    fn by_table(&mut self, table: &Resolved<'a>, inputs: [String; 3]) -> Option<String> {
-        let table = self.bits(table, 32)?;
+    fn by_table(&mut self, table: &str, inputs: [&str; 3]) -> String {
         let mut value = "0".to_owned();
         for row in 0..8u32 {
             let mut term = "-1".to_owned();
             for (input, bit) in inputs.iter().zip([4, 2, 1]) {
                 let input = match row & bit {
                     0 => self.value(format_args!("xor i32 {input}, -1")),
-                    _ => input.clone(),
+                    _ => (*input).to_owned(),
                 };
                 term = self.value(format_args!("and i32 {term}, {input}"));
             }
-            let bit = self.part(&table, 32, row, 1);
+            let bit = self.part(table, 32, row, 1);
             let term = self.value(format_args!("select i1 {bit}, i32 {term}, i32 0"));
             value = self.value(format_args!("or i32 {value}, {term}"));
         }
-        Some(value)
+        value
     }
 
     fn extract(&mut self, scalar: Scalar, a: &str, from: u32, count: u32) -> String {
-        let (bits, text) = (scalar.bits, Ty::of(scalar).text());
-        if count == 0 {
-            return "0".into();
-        }
-        let end = from + count;
-        if scalar.is_signed() {
+        let (bits, text, end) = (scalar.bits, Ty::of(scalar).text(), from + count);
+        match scalar.is_signed() {
+            _ if count == 0 => "0".into(),
             // The sign continues beyond the word.
-            if end >= bits {
-                return self.value(format_args!("ashr {text} {a}, {from}"));
+            true if end >= bits => self.value(format_args!("ashr {text} {a}, {from}")),
+            true => {
+                let moved = self.value(format_args!("shl {text} {a}, {}", bits - end));
+                self.value(format_args!("ashr {text} {moved}, {}", bits - count))
             }
-            let moved = self.value(format_args!("shl {text} {a}, {}", bits - end));
-            return self.value(format_args!("ashr {text} {moved}, {}", bits - count));
+            false => {
+                let moved = self.value(format_args!("lshr {text} {a}, {from}"));
+                match end < bits {
+                    true => self.value(format_args!("and {text} {moved}, {}", (1u64 << count) - 1)),
+                    false => moved,
+                }
+            }
         }
-        let moved = self.value(format_args!("lshr {text} {a}, {from}"));
-        if end >= bits {
-            return moved;
-        }
-        self.value(format_args!("and {text} {moved}, {}", (1u64 << count) - 1))
     }
 
-    fn insert(&mut self, scalar: Scalar, a: &Resolved<'a>, b: &Resolved<'a>, from: u32, count: u32) -> Option<String> {
-        let (ty, bits) = (Ty::of(scalar), scalar.bits);
-        let (a, b) = (self.read(a, ty)?, self.read(b, ty)?);
+    fn insert(&mut self, scalar: Scalar, a: &str, b: &str, from: u32, count: u32) -> String {
         if count == 0 {
-            return Some(b);
+            return b.to_owned();
         }
-        let text = ty.text();
+        let (text, bits) = (Ty::of(scalar).text(), scalar.bits);
         let mask = i128::from(((1u64 << count) - 1) << from);
         let moved = self.value(format_args!("shl {text} {a}, {from}"));
         let new = self.value(format_args!("and {text} {moved}, {}", integer_text(mask, bits)));
         let old = self.value(format_args!("and {text} {b}, {}", integer_text(!mask, bits)));
-        Some(self.value(format_args!("or {text} {new}, {old}")))
+        self.value(format_args!("or {text} {new}, {old}"))
     }
 
     /// Position and length of a field: the low bytes of two operands, limited to the width.
-    fn field(&mut self, operands: [&Resolved<'a>; 2], bits: u32, wide: u32) -> Option<[String; 2]> {
-        let most = bits.to_string();
+    fn field(&mut self, place: &[Resolved<'a>], bits: u32, wide: u32) -> Option<[String; 2]> {
         let mut part = |operand: &Resolved<'a>| {
             let value = self.bits(operand, 32)?;
             let byte = self.value(format_args!("and i32 {value}, 255"));
-            let least = self.call(WORD, "llvm.umin.i32", &[(WORD, &byte), (WORD, &most)]);
+            let least = self.intrinsic("umin", WORD, &[&byte, &bits.to_string()]);
             Some(self.extend(&least, 32, wide, false))
         };
-        Some([part(operands[0])?, part(operands[1])?])
+        Some([part(&place[0])?, part(&place[1])?])
     }
 
-    fn extract_field(&mut self, scalar: Scalar, value: &Resolved<'a>, place: [&Resolved<'a>; 2]) -> Option<String> {
+    fn extract_field(&mut self, scalar: Scalar, value: &str, place: &[Resolved<'a>]) -> Option<String> {
         let (bits, wide) = (scalar.bits, 2 * scalar.bits);
-        let value = self.bits(value, bits)?;
         let [from, count] = self.field(place, bits, wide)?;
-        let whole = self.extend(&value, bits, wide, scalar.is_signed());
+        let whole = self.extend(value, bits, wide, scalar.is_signed());
         let moved = self.value(format_args!("ashr i{wide} {whole}, {from}"));
         // A length of 0 would shift by the full width.
         let empty = self.value(format_args!("icmp eq i{wide} {count}, 0"));
@@ -264,49 +225,35 @@ impl<'a> Emitter<'a, '_> {
         Some(self.cast(&field, Ty::Int(wide), Ty::Int(bits)))
     }
 
-    fn insert_field(
-        &mut self,
-        bits: u32,
-        field: &Resolved<'a>,
-        base: &Resolved<'a>,
-        place: [&Resolved<'a>; 2],
-    ) -> Option<String> {
+    fn insert_field(&mut self, bits: u32, field: &str, base: &str, place: &[Resolved<'a>]) -> Option<String> {
         let wide = 2 * bits;
-        let (field, base) = (self.bits(field, bits)?, self.bits(base, bits)?);
         let [from, count] = self.field(place, bits, wide)?;
         let unit = self.value(format_args!("shl i{wide} 1, {count}"));
         let low = self.value(format_args!("sub i{wide} {unit}, 1"));
         let mask = self.value(format_args!("shl i{wide} {low}, {from}"));
-        let field = self.extend(&field, bits, wide, false);
+        let field = self.extend(field, bits, wide, false);
         let moved = self.value(format_args!("shl i{wide} {field}, {from}"));
         let inside = self.value(format_args!("and i{wide} {moved}, {mask}"));
         let hole = self.value(format_args!("xor i{wide} {mask}, -1"));
-        let base = self.extend(&base, bits, wide, false);
+        let base = self.extend(base, bits, wide, false);
         let outside = self.value(format_args!("and i{wide} {base}, {hole}"));
         let value = self.value(format_args!("or i{wide} {inside}, {outside}"));
         Some(self.cast(&value, Ty::Int(wide), Ty::Int(bits)))
     }
 
     /// The sum of four products of bytes (`dp4a`), or of two of halves and bytes from `first` (`dp2a`).
-    fn dot_product(
-        &mut self,
-        op: &Op<'a>,
-        width: u32,
-        first: u32,
-        to: &Resolved<'a>,
-        [a, b, sum]: [&Resolved<'a>; 3],
-    ) -> Option<()> {
-        let [a_type, b_type] = op.types()[..] else { return None };
-        let (a, b, mut sum) = (self.bits(a, 32)?, self.bits(b, 32)?, self.bits(sum, 32)?);
+    fn dot_product(&mut self, op: &Op<'a>, width: u32, first: u32, a: &str, b: &str, sum: &str) -> String {
+        let signed: Vec<bool> = op.types.iter().map(|ty| ty.scalar.is_signed()).collect();
+        let mut sum = sum.to_owned();
         for element in 0..32 / width {
-            let x = self.part(&a, 32, width * element, width);
-            let x = self.extend(&x, width, 32, a_type.scalar.is_signed());
-            let y = self.part(&b, 32, 8 * (element + first), 8);
-            let y = self.extend(&y, 8, 32, b_type.scalar.is_signed());
+            let x = self.part(a, 32, width * element, width);
+            let x = self.extend(&x, width, 32, signed[0]);
+            let y = self.part(b, 32, 8 * (element + first), 8);
+            let y = self.extend(&y, 8, 32, signed[signed.len() - 1]);
             let product = self.value(format_args!("mul i32 {x}, {y}"));
             sum = self.value(format_args!("add i32 {sum}, {product}"));
         }
-        self.write_bits(to, 32, &sum, false)
+        sum
     }
 }
 

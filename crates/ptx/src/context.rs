@@ -46,7 +46,7 @@ pub struct Context<'a> {
     pub names: Vec<String>,
     pub declarations: BTreeSet<String>,
     pub statistics: Statistics,
-    pub debug: DebugInfo,
+    pub debug: DebugInfo<'a>,
     /// The intrinsics that code for the CPU device calls.
     pub intrinsics: BTreeSet<Intrinsic>,
     /// Whether code for the CPU device makes its thread wait for others.
@@ -66,7 +66,7 @@ impl<'a> Context<'a> {
             names: Vec::new(),
             declarations: BTreeSet::new(),
             statistics: Statistics::default(),
-            debug: DebugInfo::default(),
+            debug: DebugInfo::new(module),
             intrinsics: BTreeSet::new(),
             collective: false,
             reserved: false,

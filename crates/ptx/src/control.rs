@@ -1,7 +1,5 @@
 //! Branches, calls and returns.
 
-use std::fmt::Write as _;
-
 use super::context::Target;
 use super::emitter::Emitter;
 use super::error::LiftError;
@@ -20,15 +18,13 @@ impl<'a> Emitter<'a, '_> {
                 let [Resolved::Label(label)] = op.operands[..] else {
                     return Err(LiftError::at(op.line, "a branch to no label"));
                 };
-                self.guarded(op, |this| this.end_with(|this| this.line(format_args!("br label %L{label}"))));
+                self.guarded(op, |this| this.jump(&format!("L{label}")));
             }
             "ret" => self.guarded(op, Self::leave),
             "exit" => self.guarded(op, Self::exit),
             "trap" => self.guarded(op, |this| {
                 this.line("call void asm sideeffect \"trap;\", \"~{memory}\"() #3");
-                let block = this.block();
-                this.end_with(|this| this.line(format_args!("br label %{block}")));
-                this.begin(&block);
+                this.next_block();
             }),
             "brx" => {
                 let [index, Resolved::Targets(targets)] = &op.operands[..] else {
@@ -39,10 +35,8 @@ impl<'a> Emitter<'a, '_> {
                 self.guarded(op, |this| {
                     this.end_with(|this| {
                         let Some(last) = targets.last() else { return this.line("unreachable") };
-                        let mut cases = String::new();
-                        for (number, label) in targets.iter().enumerate() {
-                            let _ = write!(cases, " i32 {number}, label %L{label}");
-                        }
+                        let case = |(number, label)| format!(" i32 {number}, label %L{label}");
+                        let cases: String = targets.iter().enumerate().map(case).collect();
                         this.line(format_args!("switch i32 {index}, label %L{last} [{cases} ]"));
                     });
                 });
@@ -53,9 +47,7 @@ impl<'a> Emitter<'a, '_> {
                     outcome = this.call_function(op);
                     // A thread that skips the call continues after it.
                     if op.guard.is_some() {
-                        let block = this.block();
-                        this.end_with(|this| this.line(format_args!("br label %{block}")));
-                        this.begin(&block);
+                        this.next_block();
                     }
                 });
                 outcome?;
@@ -74,8 +66,14 @@ impl<'a> Emitter<'a, '_> {
         self.end_with(|this| this.line(format_args!("br i1 {condition}, label %{yes}, label %{no}")));
         self.begin(&taken);
         inside(self);
-        self.end_with(|this| this.line(format_args!("br label %{next}")));
+        self.jump(&next);
         self.begin(&next);
+    }
+
+    fn next_block(&mut self) {
+        let block = self.block();
+        self.jump(&block);
+        self.begin(&block);
     }
 
     /// Returns from the function.
@@ -110,13 +108,10 @@ impl<'a> Emitter<'a, '_> {
 
     fn call_function(&mut self, op: &Op<'a>) -> Result<(), LiftError> {
         let refuse = |what: &str| LiftError::at(op.line, format!("call: {what}"));
-        let mut operands = &op.operands[..];
-        let mut returned: &[Resolved<'a>] = &[];
-        if let [Resolved::List(list), rest @ ..] = operands
-            && !rest.is_empty()
-        {
-            (returned, operands) = (list, rest);
-        }
+        let (returned, operands) = match &op.operands[..] {
+            [Resolved::List(list), rest @ ..] if !rest.is_empty() => (&list[..], rest),
+            all => (&[][..], all),
+        };
         let Some((callee, rest)) = operands.split_first() else { return Err(refuse("nothing is called")) };
         let (arguments, rest) = match rest {
             [Resolved::List(list), rest @ ..] => (&list[..], rest),
@@ -140,51 +135,32 @@ impl<'a> Emitter<'a, '_> {
         if arguments.len() != signature.params.len() || returned.len() != signature.returns.len() {
             return Err(refuse("the numbers of arguments or results are not those of the function"));
         }
+        let pointer = |this: &mut Self, place: AddressBase, offset: i64| match this.address_of(place, offset) {
+            Some((pointer, _)) => Ok(pointer),
+            None => Err(refuse("an argument or result without a place")),
+        };
         let mut passed = Vec::new();
         for (argument, param) in arguments.iter().zip(&signature.params) {
             let wanted = passing::passed(param);
             let value = match (argument, passing::by_value(param)) {
                 (Resolved::Address(place, offset), Some(attributes)) => {
-                    let (pointer, _) =
-                        self.address_of(*place, *offset).ok_or_else(|| refuse("an argument without a place"))?;
-                    format!("{attributes} {pointer}")
-                }
-                (
-                    Resolved::Address(
-                        place @ (AddressBase::Local(_) | AddressBase::Param(_) | AddressBase::Return(_)),
-                        offset,
-                    ),
-                    None,
-                ) => {
-                    let direct = match place {
-                        AddressBase::Param(number) => self.direct[*number].map(|ty| (*number, ty)),
-                        _ => None,
-                    };
-                    let value = match direct {
-                        Some((number, ty)) => self.cast(&format!("%P{number}"), ty, wanted),
-                        None => {
-                            let (pointer, _) = self
-                                .address_of(*place, *offset)
-                                .ok_or_else(|| refuse("an argument without a place"))?;
-                            self.value(format_args!(
-                                "load {}, ptr {pointer}, align {}",
-                                wanted.text(),
-                                param.scalar.bytes()
-                            ))
-                        }
-                    };
-                    format!("{} {value}", wanted.text())
-                }
-                (argument, None) => {
-                    let value = self.read(argument, wanted).ok_or_else(|| refuse("an argument of another type"))?;
-                    format!("{} {value}", wanted.text())
+                    passed.push(format!("{attributes} {}", pointer(self, *place, *offset)?));
+                    continue;
                 }
                 (_, Some(_)) => return Err(refuse("an aggregate that is not in memory")),
+                (Resolved::Address(place, offset), None) if place.is_in_frame() => match self.direct_value(*place) {
+                    Some((value, ty)) => self.cast(&value, ty, wanted),
+                    None => {
+                        let (pointer, align) = (pointer(self, *place, *offset)?, param.scalar.bytes());
+                        self.value(format_args!("load {}, ptr {pointer}, align {align}", wanted.text()))
+                    }
+                },
+                (argument, None) => self.read(argument, wanted).ok_or_else(|| refuse("an argument of another type"))?,
             };
-            passed.push(value);
+            passed.push(format!("{} {value}", wanted.text()));
         }
         let result = passing::result_type(signature, op.line)?;
-        let (ty, _) = passing::function_type(signature, op.line)?;
+        let ty = passing::function_type(signature, op.line)?;
         let text = format!("call {ty} {target}({}) #3", passed.join(", "));
         let (Some(place), Some(returns)) = (returned.first(), signature.returns.first()) else {
             self.line(text);
@@ -193,8 +169,7 @@ impl<'a> Emitter<'a, '_> {
         let value = self.value(text);
         match place {
             Resolved::Address(place, offset) => {
-                let (pointer, _) =
-                    self.address_of(*place, *offset).ok_or_else(|| refuse("a result without a place"))?;
+                let pointer = pointer(self, *place, *offset)?;
                 self.line(format_args!("store {result} {value}, ptr {pointer}, align {}", returns.alignment()));
             }
             other if returns.bytes.is_none() => {

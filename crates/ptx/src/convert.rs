@@ -1,5 +1,7 @@
 //! Conversions between numbers.
 
+use std::cmp::Ordering;
+
 use super::emitter::{Emitter, integer_text};
 use super::float::rounding_mode;
 use super::registers::Ty;
@@ -11,60 +13,41 @@ const INTEGRAL: [(&str, &str); 4] = [("rni", "rint"), ("rzi", "trunc"), ("rmi", 
 
 impl<'a> Emitter<'a, '_> {
     pub fn convert(&mut self, op: &Op<'a>) -> Option<()> {
-        let plain = match (op.first_scalar(), op.scalar()) {
-            (Some(wanted), Some(own)) => self.plain_conversion(op, wanted, own),
-            _ => None,
-        };
-        match plain {
-            None if self.is_cpu() => self.conversion(op),
-            done => done,
+        let is_whole = |scalar: Option<Scalar>| scalar.is_some_and(|scalar| !scalar.is_float());
+        if self.is_cpu() && !(is_whole(op.first_scalar()) && is_whole(op.scalar())) {
+            return self.conversion(op);
         }
+        let ([to, from], wanted, own) = (&op.operands[..], op.first_scalar()?, op.scalar()?) else { return None };
+        let (ty, own_type) = (Ty::of(wanted), Ty::of(own));
+        let value = self.read(from, own_type)?;
+        let value = self.plain_conversion(op, &value, wanted, own)?;
+        self.write_to(to, ty, &value, wanted.is_signed())
     }
 
-    /// Conversions with an equivalent operation in LLVM.
-    fn plain_conversion(&mut self, op: &Op<'a>, wanted: Scalar, own: Scalar) -> Option<()> {
-        let [to, from] = &op.operands[..] else { return None };
-        let (ty, own_type) = (Ty::of(wanted), Ty::of(own));
-        // The CPU device rounds 16-bit floats in its own code.
-        if self.is_cpu() && (ty == Ty::Half || own_type == Ty::Half) {
-            return None;
+    /// Conversions with an equivalent operation in LLVM. Outside an integer's range LLVM's conversions of floats are
+    /// undefined, but PTX's are defined.
+    fn plain_conversion(&mut self, op: &Op<'a>, value: &str, wanted: Scalar, own: Scalar) -> Option<String> {
+        let (ty, own_type, is_wide) = (Ty::of(wanted), Ty::of(own), Ty::of(wanted) != Ty::Half);
+        let mut converted =
+            |opcode: &str| Some(self.value(format_args!("{opcode} {} {value} to {}", own_type.text(), ty.text())));
+        match (wanted.is_float(), own.is_float(), wanted.bits.cmp(&own.bits), &op.words[..]) {
+            (false, false, _, []) => Some(self.resize(value, own.bits, wanted.bits, own.is_signed())),
+            (false, false, _, ["sat"]) => {
+                let value = self.saturate(value, own, wanted);
+                Some(self.resize(&value, own.bits, wanted.bits, own.is_signed()))
+            }
+            (true, false, _, ["rn"]) if is_wide => converted(if own.is_signed() { "sitofp" } else { "uitofp" }),
+            (true, true, Ordering::Greater, []) => converted("fpext"),
+            (true, true, Ordering::Less, ["rn"]) => converted("fptrunc"),
+            (true, true, Ordering::Equal, ["sat"]) if ty == Ty::F32 => {
+                Some(self.call(ty, "llvm.nvvm.saturate.f", &[(ty, value)]))
+            }
+            (true, true, Ordering::Equal, [mode]) if is_wide => {
+                let (_, name) = INTEGRAL.iter().find(|(word, _)| word == mode)?;
+                Some(self.intrinsic(name, ty, &[value]))
+            }
+            _ => None,
         }
-        let value = match (wanted.is_float(), own.is_float()) {
-            (false, false) if op.only(2, &["sat"]) => {
-                let mut value = self.read(from, own_type)?;
-                if op.has("sat") {
-                    value = self.saturate(&value, own, wanted);
-                }
-                self.resize(&value, own.bits, wanted.bits, own.is_signed())
-            }
-            (true, false) if op.words() == ["rn"] && ty != Ty::Half => {
-                let value = self.read(from, own_type)?;
-                let opcode = if own.is_signed() { "sitofp" } else { "uitofp" };
-                self.value(format_args!("{opcode} {} {value} to {}", own_type.text(), ty.text()))
-            }
-            (true, true) => {
-                let value = self.read(from, own_type)?;
-                match (wanted.bits.cmp(&own.bits), &op.words()[..]) {
-                    (std::cmp::Ordering::Greater, []) => {
-                        self.value(format_args!("fpext {} {value} to {}", own_type.text(), ty.text()))
-                    }
-                    (std::cmp::Ordering::Less, ["rn"]) => {
-                        self.value(format_args!("fptrunc {} {value} to {}", own_type.text(), ty.text()))
-                    }
-                    (std::cmp::Ordering::Equal, ["sat"]) if ty == Ty::F32 => {
-                        self.call(ty, "llvm.nvvm.saturate.f", &[(ty, value.as_str())])
-                    }
-                    (std::cmp::Ordering::Equal, [mode]) if ty != Ty::Half => {
-                        let (_, name) = INTEGRAL.iter().find(|(word, _)| word == mode)?;
-                        self.call(ty, &format!("llvm.{name}.f{}", ty.bits()), &[(ty, value.as_str())])
-                    }
-                    _ => return None,
-                }
-            }
-            // Outside an integer's range LLVM's conversions are undefined, but PTX's are defined.
-            _ => return None,
-        };
-        self.write_to(to, ty, &value, wanted.is_signed())
     }
 
     /// The nearest number in the other type's range, as a value of the own type.
@@ -76,9 +59,7 @@ impl<'a> Emitter<'a, '_> {
         let mut value = value.to_owned();
         for (bound, name, needed) in [(low, "max", low > own_low), (high, "min", high < own_high)] {
             if needed {
-                let bound = integer_text(bound, own.bits);
-                let name = format!("llvm.{sign}{name}.{}", ty.text());
-                value = self.call(ty, &name, &[(ty, value.as_str()), (ty, bound.as_str())]);
+                value = self.intrinsic(&format!("{sign}{name}"), ty, &[&value, &integer_text(bound, own.bits)]);
             }
         }
         value
@@ -88,10 +69,10 @@ impl<'a> Emitter<'a, '_> {
 
     /// Any conversion.
     fn conversion(&mut self, op: &Op<'a>) -> Option<()> {
-        if let ([mode, "tf32"], [ty]) = (&op.words()[..], &op.types()[..]) {
+        if let ([mode, "tf32"], [ty]) = (&op.words[..], &op.types[..]) {
             return self.convert_to_tf32(mode, ty.scalar, &op.operands);
         }
-        let ([wanted, own], [to, sources @ ..]) = (&op.types()[..], &op.operands[..]) else { return None };
+        let ([wanted, own], [to, sources @ ..]) = (&op.types[..], &op.operands[..]) else { return None };
         if wanted.scalar.is_quarter() || own.scalar.is_quarter() {
             return self.convert_quarters(op, [*wanted, *own]);
         }
@@ -100,7 +81,7 @@ impl<'a> Emitter<'a, '_> {
                 || INTEGRAL.iter().any(|(mode, _)| mode == word)
                 || matches!(*word, "ftz" | "sat" | "relu")
         };
-        if !op.words().iter().all(known) {
+        if !op.words.iter().all(known) {
             return None;
         }
         let mode = op.modifiers.iter().find_map(|word| rounding_mode(word));
@@ -195,7 +176,7 @@ impl<'a> Emitter<'a, '_> {
         let mut value = self.float_of(&bits, from)?;
         // For a float of the same type, `rn` alone means no rounding.
         if let Some((_, name)) = INTEGRAL.iter().find(|(word, _)| op.has(word)) {
-            value = self.call(computed, &format!("llvm.{name}.f{}", computed.bits()), &[(computed, &value)]);
+            value = self.intrinsic(name, computed, &[&value]);
         }
         let value = self.bounded(op, computed, value);
         let mode = op.modifiers.iter().find_map(|word| rounding_mode(word)).unwrap_or(0);

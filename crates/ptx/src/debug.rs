@@ -11,8 +11,8 @@ const MOST_CALLS: u32 = 64;
 const LAST_COLUMN: u32 = u16::MAX as u32;
 
 /// A module's metadata for the source of its code.
-#[derive(Default)]
-pub struct DebugInfo {
+pub struct DebugInfo<'a> {
+    module: &'a Module<'a>,
     /// The nodes, by number.
     nodes: Vec<String>,
     numbers: HashMap<String, usize>,
@@ -31,7 +31,11 @@ pub struct FunctionLines {
     known: HashMap<usize, usize>,
 }
 
-impl DebugInfo {
+impl<'a> DebugInfo<'a> {
+    pub fn new(module: &'a Module<'a>) -> Self {
+        Self { module, nodes: Vec::new(), numbers: HashMap::new(), unit: None }
+    }
+
     fn node(&mut self, text: String) -> usize {
         let next = self.nodes.len();
         *self.numbers.entry(text).or_insert_with_key(|text| {
@@ -41,8 +45,8 @@ impl DebugInfo {
     }
 
     /// A file by its declared number.
-    fn file(&mut self, module: &Module<'_>, number: u32) -> Option<usize> {
-        let names = module.files.get(&number)?;
+    fn file(&mut self, number: u32) -> Option<usize> {
+        let names = self.module.files.get(&number)?;
         let name = quoted(names.join("/").as_bytes());
         Some(self.node(format!("!DIFile(filename: {name}, directory: \"\")")))
     }
@@ -68,69 +72,54 @@ impl DebugInfo {
     }
 
     /// The source function at the first of these locations with a declared file; `None` if there is none.
-    pub fn function(
-        &mut self,
-        module: &Module<'_>,
-        name: &str,
-        locations: impl Iterator<Item = usize>,
-    ) -> Option<FunctionLines> {
+    pub fn function(&mut self, name: &str, locations: impl Iterator<Item = usize>) -> Option<FunctionLines> {
+        let module = self.module;
         let mut places = locations.map(|number| {
             let location = &module.locations[number];
             location.inlined_at.unwrap_or(location.place).file
         });
         let file = places.find(|file| module.files.contains_key(file))?;
-        let node = self.file(module, file)?;
+        let node = self.file(file)?;
         let subprogram = self.subprogram(name.as_bytes(), node);
         let nowhere = self.node(format!("!DILocation(line: 0, scope: !{subprogram})"));
         Some(FunctionLines { file, subprogram, nowhere, places: HashMap::new(), known: HashMap::new() })
     }
 
     /// The node for the instructions after a directive, or without one.
-    pub fn location(&mut self, module: &Module<'_>, lines: &mut FunctionLines, number: Option<usize>) -> usize {
+    pub fn location(&mut self, lines: &mut FunctionLines, number: Option<usize>) -> usize {
         let Some(number) = number else { return lines.nowhere };
         if let Some(node) = lines.known.get(&number) {
             return *node;
         }
-        let node = self.new_location(module, lines, &module.locations[number]).unwrap_or(lines.nowhere);
+        let node = self.new_location(lines, &self.module.locations[number]).unwrap_or(lines.nowhere);
         lines.known.insert(number, node);
         node
     }
 
-    fn new_location(
-        &mut self,
-        module: &Module<'_>,
-        lines: &mut FunctionLines,
-        location: &Location<'_>,
-    ) -> Option<usize> {
+    fn new_location(&mut self, lines: &mut FunctionLines, location: &Location<'_>) -> Option<usize> {
         let place = location.place;
-        let file = self.file(module, place.file)?;
+        let file = self.file(place.file)?;
         let (mut scope, mut calls, mut inlined_at) = (lines.subprogram, 0, None);
         if let Some(call) = location.inlined_at {
             // Code inlined at a call in inlined code is preceded by a location of that code.
             let known = lines.places.get(&call).copied().filter(|(_, calls)| *calls < MOST_CALLS);
             let (node, outer) = match known {
                 Some(known) => known,
-                None => (self.at(module, call, lines.file, lines.subprogram, None)?, 0),
+                None => (self.at(call, lines.file, lines.subprogram, None)?, 0),
             };
-            scope = self.subprogram(location.function.and_then(|name| name_of(module, name)).unwrap_or(b"?"), file);
+            let name = location.function.and_then(|name| name_of(self.module, name));
+            scope = self.subprogram(name.unwrap_or(b"?"), file);
             (calls, inlined_at) = (outer + 1, Some(node));
         }
         let own_file = if inlined_at.is_some() { place.file } else { lines.file };
-        let node = self.at(module, place, own_file, scope, inlined_at)?;
+        let node = self.at(place, own_file, scope, inlined_at)?;
         lines.places.insert(place, (node, calls));
         Some(node)
     }
 
     /// The location at a place of a function in `file`.
-    fn at(
-        &mut self,
-        module: &Module<'_>,
-        place: SourceLine,
-        file: u32,
-        function: usize,
-        inlined_at: Option<usize>,
-    ) -> Option<usize> {
-        let own = self.file(module, place.file)?;
+    fn at(&mut self, place: SourceLine, file: u32, function: usize, inlined_at: Option<usize>) -> Option<usize> {
+        let own = self.file(place.file)?;
         let scope = match place.file == file {
             true => function,
             false => self.node(format!("!DILexicalBlockFile(scope: !{function}, file: !{own}, discriminator: 0)")),

@@ -2,7 +2,7 @@
 //!
 //! Their only value is available wherever they are read.
 
-use super::resolve::{Body, Item, Op, RegisterId, Resolved};
+use super::resolve::{Body, Item, Op, Resolved};
 
 /// For an item outside blocks, and for a block without a dominator.
 const NONE: u32 = u32::MAX;
@@ -155,23 +155,22 @@ fn spans(dominator: &[u32]) -> Vec<Option<(u32, u32)>> {
 }
 
 /// For each register, whether a single unguarded instruction writes it before all reads, on all paths and in the text.
-pub fn single_values(body: &Body<'_>, count: usize) -> Vec<bool> {
+pub fn single_values(body: &Body<'_>) -> Vec<bool> {
     let blocks = Blocks::of(body);
     let dominator = blocks.dominators();
-    let mut single = vec![true; count];
+    let mut single = vec![true; body.registers.len()];
     // The item that writes a register.
-    let mut written: Vec<usize> = vec![usize::MAX; count];
+    let mut written: Vec<usize> = vec![usize::MAX; single.len()];
     for register in body.param_registers.iter().chain(&body.return_registers).flatten() {
         single[*register as usize] = false;
     }
     for (index, item) in body.items.iter().enumerate() {
         let Item::Op(op) = item else { continue };
-        let mut write = |register: RegisterId| {
+        op.written(&mut |register| {
             let place = &mut written[register as usize];
             single[register as usize] &= *place == usize::MAX && op.guard.is_none() && !op.updates_first();
             *place = index;
-        };
-        op.written(&mut write);
+        });
     }
     // A block dominates all blocks whose ranges are within its own.
     let spans = spans(&dominator);
@@ -182,17 +181,11 @@ pub fn single_values(body: &Body<'_>, count: usize) -> Vec<bool> {
     for (index, item) in body.items.iter().enumerate() {
         let Item::Op(op) = item else { continue };
         let block = blocks.of[index];
-        let mut read = |register: RegisterId| {
-            let place = &mut single[register as usize];
+        op.read(&mut |register| {
             let from = written[register as usize];
-            if !*place || from == usize::MAX {
-                *place = false;
-                return;
-            }
-            let own = blocks.of[from];
-            *place = from < index && (own == block || dominates(own, block));
-        };
-        op.read(&mut read);
+            let is_before = |own| own == block || dominates(own, block);
+            single[register as usize] &= from < index && is_before(blocks.of[from]);
+        });
     }
     single
 }

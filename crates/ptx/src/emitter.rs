@@ -9,17 +9,9 @@ use super::error::LiftError;
 use super::instructions::Family;
 use super::lifted::FRAME;
 use super::provenance::Provenance;
-use super::registers::{Registers, Ty};
+use super::registers::{Registers, Ty, joined};
 use super::resolve::{AddressBase, Body, Item, Op, RegisterId, Resolved};
-use super::syntax::{Function, Space, Type};
-
-/// The handling of a value that an instruction writes.
-enum Guard {
-    /// Written unconditionally.
-    None,
-    /// Selected by an `i1`; otherwise the old value stays.
-    Select(String),
-}
+use super::syntax::{Function, Signature, Space, Type};
 
 /// The writer of one function.
 pub struct Emitter<'a, 'c> {
@@ -43,7 +35,8 @@ pub struct Emitter<'a, 'c> {
     values: Vec<Option<String>>,
     /// Registers with a value in this block, and whether this block wrote it.
     touched: Vec<(RegisterId, bool)>,
-    guard: Guard,
+    /// An `i1`: if it is false, registers keep their old values.
+    guard: Option<String>,
     /// The parameters that are passed directly, with their types.
     pub direct: Vec<Option<Ty>>,
     pub ended: bool,
@@ -61,21 +54,13 @@ impl<'a, 'c> Emitter<'a, 'c> {
         direct: Vec<Option<Ty>>,
     ) -> Self {
         let Registers { mut types, provenance } = registers;
-        let locations = body.items.iter().filter_map(|item| match item {
-            Item::Op(op) => op.location,
-            Item::Label(_) => None,
-        });
-        let lines = context.debug.function(context.module, function.name, locations);
+        let lines = context.debug.function(function.name, body.ops().filter_map(|op| op.location));
+        let mut single = dominance::single_values(body);
         let carry = types.len() as RegisterId;
         types.push(Ty::Int(1));
-        let values = vec![None; types.len()];
-        let mut single = dominance::single_values(body, types.len());
-        single[carry as usize] = false;
-        let exposed: Vec<bool> = exposed(body, types.len(), carry)
-            .into_iter()
-            .zip(&single)
-            .map(|(exposed, single)| exposed && !single)
-            .collect();
+        single.push(false);
+        let mut exposed = exposed(body, types.len(), carry);
+        exposed.iter_mut().zip(&single).for_each(|(exposed, single)| *exposed &= !single);
         Self {
             context,
             function,
@@ -84,14 +69,14 @@ impl<'a, 'c> Emitter<'a, 'c> {
             places: String::new(),
             next: 0,
             blocks: 0,
+            values: vec![None; types.len()],
             types,
             provenance,
             exposed,
             single,
             carry,
-            values,
             touched: Vec::new(),
-            guard: Guard::None,
+            guard: None,
             direct,
             ended: false,
             lines,
@@ -103,11 +88,10 @@ impl<'a, 'c> Emitter<'a, 'c> {
     pub fn write(mut self) -> Result<(String, String), LiftError> {
         self.frame();
         self.locate(None);
-        let body = self.body;
-        for item in &body.items {
+        for item in &self.body.items {
             match item {
                 Item::Label(label) => {
-                    self.end_with(|this| this.line(format_args!("br label %L{label}")));
+                    self.jump(&format!("L{label}"));
                     self.begin(&format!("L{label}"));
                 }
                 Item::Op(op) => {
@@ -131,7 +115,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
     /// Sets the source location of the following instructions.
     fn locate(&mut self, location: Option<usize>) {
         if let Some(lines) = &mut self.lines {
-            let node = self.context.debug.location(self.context.module, lines, location);
+            let node = self.context.debug.location(lines, location);
             self.place = format!(", !dbg !{node}");
         }
     }
@@ -140,35 +124,30 @@ impl<'a, 'c> Emitter<'a, 'c> {
     fn frame(&mut self) {
         for (index, ty) in self.types.iter().enumerate().filter(|(index, _)| self.exposed[*index]) {
             // An unwritten register has an arbitrary value, but the same one at each read.
-            let zero = if matches!(ty, Ty::Ptr(_)) {
-                "null"
-            } else if matches!(ty, Ty::F32 | Ty::F64) {
-                "0.0"
-            } else {
-                "0"
+            let zero = match ty {
+                Ty::Ptr(_) => "null",
+                Ty::F32 | Ty::F64 => "0.0",
+                _ => "0",
             };
             let ty = ty.text();
             let _ = write!(self.text, "  %R{index} = alloca {ty}\n  store {ty} {zero}, ptr %R{index}\n");
         }
-        let body = self.body;
-        for (index, local) in body.locals.iter().enumerate() {
+        for (index, local) in self.body.locals.iter().enumerate() {
             self.frame_place(&format!("%V{index}"), local.bytes(), local.alignment());
         }
-        let function = self.function;
-        for (index, returned) in function.signature.returns.iter().enumerate().filter(|(_, it)| !it.in_register) {
+        let Signature { params, returns } = &self.function.signature;
+        for (index, returned) in returns.iter().enumerate().filter(|(_, it)| !it.in_register) {
             self.frame_place(&format!("%Q{index}"), returned.size(), returned.alignment());
         }
-        for (index, param) in function.signature.params.iter().enumerate() {
-            let passed = Ty::stored(param.scalar).text();
+        for (index, param) in params.iter().enumerate() {
+            let ty = Ty::stored(param.scalar);
             if let Some(register) = self.body.param_registers[index] {
-                let value = self.cast(&format!("%P{index}"), Ty::stored(param.scalar), self.types[register as usize]);
+                let value = self.cast(&format!("%P{index}"), ty, self.ty(register));
                 self.set(register, value);
             } else if self.direct[index].is_none() && param.bytes.is_none() {
-                let _ = writeln!(
-                    self.text,
-                    "  %S{index} = alloca {passed}, align {}\n  store {passed} %P{index}, ptr %S{index}",
-                    param.alignment()
-                );
+                let (ty, align) = (ty.text(), param.alignment());
+                let _ = writeln!(self.text, "  %S{index} = alloca {ty}, align {align}");
+                let _ = writeln!(self.text, "  store {ty} %P{index}, ptr %S{index}");
             }
         }
     }
@@ -191,30 +170,21 @@ impl<'a, 'c> Emitter<'a, 'c> {
         if self.control(op)? {
             return Ok(());
         }
-        let Some((register, negated)) = op.guard else {
-            return if self.attempt(op) { Ok(()) } else { self.assembly(op) };
-        };
+        let Some((register, negated)) = op.guard else { return self.lift(op) };
         let mut condition = self.read_register(register, Ty::Int(1));
         if negated {
             condition = self.value(format_args!("xor i1 {condition}, true"));
         }
         if !touches_memory(op) {
-            self.guard = Guard::Select(condition);
-            let done = self.attempt(op);
-            self.guard = Guard::None;
-            return if done { Ok(()) } else { self.assembly(op) };
+            self.guard = Some(condition);
+            return self.lift(op);
         }
         // Old values are read before the branch.
         let mut written = Vec::new();
         op.written(&mut |register| written.push(register));
-        let old: Vec<String> =
-            written.iter().map(|register| self.read_register(*register, self.types[*register as usize])).collect();
+        let old: Vec<String> = written.iter().map(|register| self.own_value(*register)).collect();
         // Other values too: values read inside the guard are not available after it.
-        let mut read = Vec::new();
-        op.operands.iter().for_each(|operand| operand.registers(&mut |register| read.push(register)));
-        for register in read {
-            self.read_register(register, self.types[register as usize]);
-        }
+        op.named().into_iter().for_each(|register| drop(self.own_value(register)));
         let (text, next, blocks) = (self.text.len(), self.next, self.blocks);
         let (inside, before, after) = (self.block(), self.block(), self.block());
         // The other path needs a separate block as the source of the values.
@@ -227,8 +197,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
         }
         let _ = write!(self.text, "  br label %{after}\n{after}:\n");
         for (register, old) in written.into_iter().zip(old) {
-            let ty = self.types[register as usize].text();
-            let new = self.read_register(register, self.types[register as usize]);
+            let (ty, new) = (self.ty(register).text(), self.own_value(register));
             let value = self.value(format_args!("phi {ty} [ {new}, %{inside} ], [ {old}, %{before} ]"));
             self.set(register, value);
         }
@@ -237,16 +206,14 @@ impl<'a, 'c> Emitter<'a, 'c> {
 
     /// Refuses 32-bit addresses of the frame: the frame's addresses are generic here, which need 64 bits.
     fn refuse_cut_addresses(&self, op: &Op<'a>) -> Result<(), LiftError> {
-        if !matches!(op.name, "ld" | "st" | "cvta") || !matches!(op.space(), Space::Local | Space::Param) {
-            return Ok(());
-        }
-        let mut cut = false;
-        let mut look = |operand: &Resolved<'a>| {
-            operand.registers(&mut |register| cut |= self.provenance.cut[register as usize]);
+        let address = match (op.name, op.space()) {
+            ("ld" | "st", Space::Local | Space::Param) => op.address(),
+            ("cvta", Space::Local | Space::Param) => op.operands.get(1),
+            _ => None,
         };
-        match op.name {
-            "cvta" => op.operands.iter().skip(1).for_each(&mut look),
-            _ => op.operands.iter().filter(|it| matches!(it, Resolved::Bracket(_))).for_each(&mut look),
+        let mut cut = false;
+        if let Some(address) = address {
+            address.registers(&mut |register| cut |= self.provenance.cut[register as usize]);
         }
         if cut {
             return Err(LiftError::at(op.line, format!("32 bits of a local address (instruction {})", op.text)));
@@ -262,30 +229,27 @@ impl<'a, 'c> Emitter<'a, 'c> {
     fn word(&mut self, op: &Op<'a>) -> Option<()> {
         let pointer = Ty::Ptr(0);
         let words = &self.provenance.words;
-        let is_word =
-            |operand: &Resolved<'a>| matches!(operand, Resolved::Register(register) if words[*register as usize]);
         let (to, base, offset) = match &op.operands[..] {
             [to, from] => (to, from, None),
-            [to, first, second] if is_word(first) => (to, first, Some(second)),
+            [to, first @ Resolved::Register(it), second] if words[*it as usize] => (to, first, Some(second)),
             [to, first, second] => (to, second, Some(first)),
             _ => return None,
         };
-        let mut value = match base {
-            Resolved::Address(place, offset) => {
-                let (value, own) = self.address_of(*place, *offset)?;
-                self.cast(&value, own, pointer)
-            }
-            other => self.read(other, pointer)?,
-        };
+        let mut value = self.read(base, pointer)?;
         if let Some(offset) = offset {
             let offset = self.read(offset, Ty::Int(32))?;
-            let mut wide = self.value(format_args!("sext i32 {offset} to i64"));
-            if op.name == "sub" {
-                wide = self.value(format_args!("sub i64 0, {wide}"));
-            }
-            value = self.value(format_args!("getelementptr i8, ptr {value}, i64 {wide}"));
+            let wide = self.extend(&offset, 32, 64, true);
+            value = self.displaced(&value, pointer, wide, op.name == "sub");
         }
         self.write_to(to, pointer, &value, false)
+    }
+
+    /// The address before or after a pointer at a distance.
+    pub fn displaced(&mut self, base: &str, ty: Ty, mut distance: String, is_before: bool) -> String {
+        if is_before {
+            distance = self.value(format_args!("sub i64 0, {distance}"));
+        }
+        self.value(format_args!("getelementptr i8, {} {base}, i64 {distance}", ty.text()))
     }
 
     /// Whether an operand is an offset: a value computed without any address.
@@ -294,6 +258,13 @@ impl<'a, 'c> Emitter<'a, 'c> {
             Resolved::Register(register) => !self.provenance.derived[*register as usize],
             other => matches!(other, Resolved::Int(_) | Resolved::Special(_)),
         }
+    }
+
+    /// Lifts an instruction to LLVM's own operations, or keeps it.
+    fn lift(&mut self, op: &Op<'a>) -> Result<(), LiftError> {
+        let done = self.attempt(op);
+        self.guard = None;
+        if done { Ok(()) } else { self.assembly(op) }
     }
 
     /// Lifts an instruction to LLVM's own operations; leaves no text if there are none.
@@ -336,11 +307,8 @@ impl<'a, 'c> Emitter<'a, 'c> {
             Family::MemoryBarrier => self.memory_barrier(op),
             Family::Copy => self.copy(op),
             Family::Hint => Some(()),
-            Family::Sleep | Family::Trap => {
-                let function = if op.row.family == Family::Trap { "trap" } else { "yield" };
-                self.line(format_args!("call void @__mneme_cpu_{function}()"));
-                Some(())
-            }
+            Family::Sleep => self.done("call void @__mneme_cpu_yield()"),
+            Family::Trap => self.done("call void @__mneme_cpu_trap()"),
             Family::Control | Family::Other => None,
         }
     }
@@ -349,6 +317,12 @@ impl<'a, 'c> Emitter<'a, 'c> {
 
     pub fn line(&mut self, line: impl Display) {
         let _ = writeln!(self.text, "  {line}{}", self.place);
+    }
+
+    /// Writes the line that does all of an instruction.
+    pub fn done(&mut self, line: impl Display) -> Option<()> {
+        self.line(line);
+        Some(())
     }
 
     /// Writes an instruction with a result, and returns the result's name.
@@ -377,19 +351,39 @@ impl<'a, 'c> Emitter<'a, 'c> {
         Some(self.value(call))
     }
 
-    pub fn applied(&mut self, result: &str, name: &str, operands: &[(Ty, &Resolved<'a>)]) -> Option<String> {
+    /// Writes a function's result to an operand.
+    pub fn assign(&mut self, to: &Resolved<'a>, ty: Ty, name: &str, operands: &[(Ty, &Resolved<'a>)]) -> Option<()> {
+        let value = self.apply(ty, name, operands)?;
+        self.write_to(to, ty, &value, false)
+    }
+
+    fn applied(&mut self, result: &str, name: &str, operands: &[(Ty, &Resolved<'a>)]) -> Option<String> {
         let read = |(ty, operand): &(Ty, &Resolved<'a>)| Some((*ty, self.read(operand, *ty)?));
         let values = operands.iter().map(read).collect::<Option<Vec<_>>>()?;
         let arguments: Vec<(Ty, &str)> = values.iter().map(|(ty, value)| (*ty, value.as_str())).collect();
         Some(self.call_text(result, name, &arguments))
     }
 
+    /// Writes the result of an intrinsic with a word and a predicate to `d|p`, or to `d` alone.
+    pub fn assign_pair(&mut self, to: &Resolved<'a>, name: &str, operands: &[(Ty, &Resolved<'a>)]) -> Option<()> {
+        let call = self.applied("{ i32, i1 }", name, operands)?;
+        let pair = self.value(call);
+        let (to, flag) = match to {
+            Resolved::Pair(first, second) => (&**first, Some(second)),
+            single => (single, None),
+        };
+        let value = self.value(format_args!("extractvalue {{ i32, i1 }} {pair}, 0"));
+        self.write_to(to, Ty::Int(32), &value, false)?;
+        let Some(flag) = flag else { return Some(()) };
+        let value = self.value(format_args!("extractvalue {{ i32, i1 }} {pair}, 1"));
+        self.write_to(flag, Ty::Int(1), &value, false)
+    }
+
     /// Calls an intrinsic without a result.
     pub fn perform(&mut self, name: &str, operands: &[(Ty, &Resolved<'a>)], attributes: &str) -> Option<()> {
         let call = self.applied("void", name, operands)?;
         let attributes = if self.is_cpu() { "" } else { attributes };
-        self.line(format_args!("{call}{attributes}"));
-        Some(())
+        self.done(format_args!("{call}{attributes}"))
     }
 
     /// Declares and calls an intrinsic.
@@ -398,10 +392,15 @@ impl<'a, 'c> Emitter<'a, 'c> {
         self.value(call)
     }
 
+    /// Calls an intrinsic for all types, with arguments of the result's type.
+    pub fn intrinsic(&mut self, name: &str, ty: Ty, values: &[&str]) -> String {
+        let arguments: Vec<(Ty, &str)> = values.iter().map(|value| (ty, *value)).collect();
+        self.call(ty, &format!("llvm.{name}.{}", ty.mangled()), &arguments)
+    }
+
     pub fn call_text(&mut self, result: &str, name: &str, arguments: &[(Ty, &str)]) -> String {
-        let types = arguments.iter().map(|(ty, _)| ty.text()).collect::<Vec<_>>().join(", ");
-        let values =
-            arguments.iter().map(|(ty, value)| format!("{} {value}", ty.text())).collect::<Vec<_>>().join(", ");
+        let types = joined(arguments, |(ty, _)| ty.text().to_owned());
+        let values = joined(arguments, |(ty, value)| format!("{} {value}", ty.text()));
         if self.is_cpu() && name.starts_with("llvm.nvvm.") {
             let parameters = arguments.iter().map(|(ty, _)| ty.text().to_owned()).collect();
             let intrinsic = Intrinsic { name: name.to_owned(), result: result.to_owned(), parameters };
@@ -420,10 +419,14 @@ impl<'a, 'c> Emitter<'a, 'c> {
 
     pub fn begin(&mut self, block: &str) {
         let _ = writeln!(self.text, "{block}:");
-        for (register, _) in self.touched.drain(..).filter(|(register, _)| !self.single[*register as usize]) {
-            self.values[register as usize] = None;
-        }
+        let touched = std::mem::take(&mut self.touched);
+        self.forget(touched);
         self.ended = false;
+    }
+
+    /// Ends a block with a branch.
+    pub fn jump(&mut self, block: &str) {
+        self.end_with(|this| this.line(format_args!("br label %{block}")));
     }
 
     /// Ends a block, after storing the registers that other blocks read.
@@ -436,19 +439,21 @@ impl<'a, 'c> Emitter<'a, 'c> {
         self.ended = true;
     }
 
-    pub fn spill(&mut self) {
+    fn spill(&mut self) {
         let touched = std::mem::take(&mut self.touched);
-        for (register, _) in touched.iter().filter(|(_, written)| *written) {
-            let index = *register as usize;
-            if self.single[index] {
-                continue;
-            }
-            if let Some(value) = self.values[index].take()
+        for (index, written) in touched.iter().map(|(register, written)| (*register as usize, *written)) {
+            if written
                 && self.exposed[index]
+                && let Some(value) = self.values[index].take()
             {
                 let _ = writeln!(self.text, "  store {} {value}, ptr %R{index}", self.types[index].text());
             }
         }
+        self.forget(touched);
+    }
+
+    /// Discards the values of registers that other blocks may have changed.
+    fn forget(&mut self, touched: Vec<(RegisterId, bool)>) {
         for (register, _) in touched.into_iter().filter(|(register, _)| !self.single[*register as usize]) {
             self.values[register as usize] = None;
         }
@@ -458,6 +463,11 @@ impl<'a, 'c> Emitter<'a, 'c> {
 
     pub fn ty(&self, register: RegisterId) -> Ty {
         self.types[register as usize]
+    }
+
+    /// The value of a register in its own type.
+    fn own_value(&mut self, register: RegisterId) -> String {
+        self.read_register(register, self.ty(register))
     }
 
     pub fn read_register(&mut self, register: RegisterId, wanted: Ty) -> String {
@@ -491,8 +501,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
             }
             _ => self.cast(value, ty, own),
         };
-        if let Guard::Select(condition) = &self.guard {
-            let condition = condition.clone();
+        if let Some(condition) = self.guard.clone() {
             let old = self.read_register(register, own);
             value = self.value(format_args!("select i1 {condition}, {0} {value}, {0} {old}", own.text()));
         }
@@ -537,18 +546,16 @@ impl<'a, 'c> Emitter<'a, 'c> {
     /// Packs integers of `bits` bits into one, the first in the lowest bits.
     pub fn join(&mut self, parts: &[String], bits: u32) -> String {
         let whole = Ty::Int(bits * parts.len() as u32);
-        let mut joined: Option<String> = None;
+        let mut joined = "0".to_owned();
         for (index, part) in (0..).zip(parts) {
             let mut value = self.cast(part, Ty::Int(bits), whole);
             if index > 0 {
                 value = self.value(format_args!("shl {} {value}, {}", whole.text(), index * bits));
+                value = self.value(format_args!("or {} {joined}, {value}", whole.text()));
             }
-            joined = Some(match joined {
-                None => value,
-                Some(below) => self.value(format_args!("or {} {below}, {value}", whole.text())),
-            });
+            joined = value;
         }
-        joined.unwrap_or_else(|| "0".into())
+        joined
     }
 
     /// Reinterprets the bits as another type; wider types are truncated, narrower ones zero-extended.
@@ -556,24 +563,19 @@ impl<'a, 'c> Emitter<'a, 'c> {
         if from == to {
             return value.to_owned();
         }
-        let (own, wanted) = (from.text(), to.text());
-        match (from, to) {
-            (Ty::Ptr(_), Ty::Int(bits)) if bits <= 64 => self.value(format_args!("ptrtoint {own} {value} to {wanted}")),
-            (Ty::Int(bits), Ty::Ptr(_)) if bits <= 64 => self.value(format_args!("inttoptr {own} {value} to {wanted}")),
-            (Ty::Int(a), Ty::Int(b)) if a > b => self.value(format_args!("trunc {own} {value} to {wanted}")),
-            (Ty::Int(_), Ty::Int(_)) => self.value(format_args!("zext {own} {value} to {wanted}")),
-            _ if from.bits() == to.bits() && !matches!((from, to), (Ty::Ptr(_), _) | (_, Ty::Ptr(_))) => {
-                self.value(format_args!("bitcast {own} {value} to {wanted}"))
-            }
-            (Ty::Int(_), _) => {
-                let bits = self.cast(value, from, Ty::Int(to.bits()));
-                self.cast(&bits, Ty::Int(to.bits()), to)
-            }
+        let opcode = match (from, to) {
+            (Ty::Ptr(_), Ty::Int(bits)) if bits <= 64 => "ptrtoint",
+            (Ty::Int(bits), Ty::Ptr(_)) if bits <= 64 => "inttoptr",
+            (Ty::Int(a), Ty::Int(b)) if a > b => "trunc",
+            (Ty::Int(_), Ty::Int(_)) => "zext",
+            _ if from.bits() == to.bits() && !matches!((from, to), (Ty::Ptr(_), _) | (_, Ty::Ptr(_))) => "bitcast",
             _ => {
-                let bits = self.cast(value, from, Ty::Int(from.bits()));
-                self.cast(&bits, Ty::Int(from.bits()), to)
+                let bits = Ty::Int(if matches!(from, Ty::Int(_)) { to.bits() } else { from.bits() });
+                let value = self.cast(value, from, bits);
+                return self.cast(&value, bits, to);
             }
-        }
+        };
+        self.value(format_args!("{opcode} {} {value} to {}", from.text(), to.text()))
     }
 
     // Operands.
@@ -600,23 +602,13 @@ impl<'a, 'c> Emitter<'a, 'c> {
             Resolved::Int(value) => match wanted {
                 Ty::Int(1) => (if *value != 0 { "true" } else { "false" }).into(),
                 Ty::Int(bits) => integer_text(*value, bits),
-                Ty::Ptr(_) => {
-                    let text = integer_text(*value, 64);
-                    format!("inttoptr (i64 {text} to {})", wanted.text())
-                }
+                Ty::Ptr(_) => format!("inttoptr (i64 {} to {})", integer_text(*value, 64), wanted.text()),
                 _ => return None,
             },
-            Resolved::F32(bits) => match wanted {
-                Ty::F32 => single_text(*bits),
-                Ty::Int(32) => bits.to_string(),
-                _ => return None,
-            },
+            Resolved::F32(bits) => single_in(*bits, wanted)?,
             Resolved::F64(bits) => match wanted {
-                Ty::F64 => double_text(*bits),
-                Ty::F32 => single_text((f64::from_bits(*bits) as f32).to_bits()),
-                Ty::Int(64) => bits.to_string(),
                 Ty::Int(32) if self.is_cpu() => (f64::from_bits(*bits) as f32).to_bits().to_string(),
-                _ => return None,
+                _ => double_in(*bits, wanted)?,
             },
             Resolved::Special(name) => {
                 let (value, ty) = self.special(name)?;
@@ -655,6 +647,12 @@ impl<'a, 'c> Emitter<'a, 'c> {
         Some((self.offset(&base, ty, offset), ty))
     }
 
+    /// The value of a parameter that is passed directly.
+    pub fn direct_value(&self, place: AddressBase) -> Option<(String, Ty)> {
+        let AddressBase::Param(number) = place else { return None };
+        Some((format!("%P{number}"), self.direct[number]?))
+    }
+
     pub fn offset(&mut self, base: &str, ty: Ty, offset: i64) -> String {
         if offset == 0 {
             return base.to_owned();
@@ -670,44 +668,27 @@ impl<'a, 'c> Emitter<'a, 'c> {
             return Some((self.generic_pointer(item, space)?, Ty::Ptr(0)));
         }
         let ty = Ty::Ptr(space.number());
-        let (register, offset) = match item {
-            Resolved::Register(register) => (*register, 0),
-            Resolved::Sum(register, offset) => (*register, *offset),
-            Resolved::Int(_) => return Some((self.read(item, ty)?, ty)),
-            Resolved::Address(place, offset) => {
-                let (value, own) = self.address_of(*place, *offset)?;
-                return Some((self.cast(&value, own, ty), ty));
+        let Some((register, offset)) = item.based() else { return Some((self.read(item, ty)?, ty)) };
+        match (self.ty(register).bits(), space) {
+            (64, _) => {
+                let base = self.read_register(register, ty);
+                Some((self.offset(&base, ty, offset), ty))
             }
-            _ => return None,
-        };
-        // Narrow addresses belong to windows; frames do not use them.
-        if self.ty(register).bits() != 64 {
-            if !matches!(space, Space::Shared) || self.ty(register).bits() != 32 {
-                return None;
+            // Narrow addresses belong to windows; frames do not use them.
+            (32, Space::Shared) => {
+                let mut value = self.read_register(register, Ty::Int(32));
+                if offset != 0 {
+                    value = self.value(format_args!("add i32 {value}, {offset}"));
+                }
+                Some((self.cast(&value, Ty::Int(32), ty), ty))
             }
-            let mut value = self.read_register(register, Ty::Int(32));
-            if offset != 0 {
-                value = self.value(format_args!("add i32 {value}, {offset}"));
-            }
-            return Some((self.cast(&value, Ty::Int(32), ty), ty));
+            _ => None,
         }
-        let base = match self.ty(register) {
-            own @ Ty::Ptr(_) => {
-                let base = self.read_register(register, own);
-                self.cast(&base, own, ty)
-            }
-            _ => self.read_register(register, ty),
-        };
-        Some((self.offset(&base, ty, offset), ty))
     }
 
     /// An address as a pointer of the CPU device. A 32-bit address is the low half of an address in shared memory.
     pub fn generic_pointer(&mut self, item: &Resolved<'a>, space: Space) -> Option<String> {
-        let (register, offset) = match item {
-            Resolved::Register(register) => (*register, 0),
-            Resolved::Sum(register, offset) => (*register, *offset),
-            _ => return self.read(item, Ty::Ptr(0)),
-        };
+        let Some((register, offset)) = item.based() else { return self.read(item, Ty::Ptr(0)) };
         let mut address = self.read_register(register, Ty::Int(64));
         if self.ty(register).bits() == 32 {
             if space != Space::Shared {
@@ -734,7 +715,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
 
 /// Whether an instruction reads or writes memory, or involves other threads.
 pub fn touches_memory(op: &Op<'_>) -> bool {
-    op.row.memory || op.operands.iter().any(|operand| matches!(operand, Resolved::Bracket(_)))
+    op.row.memory || op.address().is_some()
 }
 
 /// The registers that a block reads before it writes them.
@@ -751,7 +732,7 @@ fn exposed(body: &Body<'_>, count: usize, carry: RegisterId) -> Vec<bool> {
             block += 1;
             continue;
         };
-        let mut read = |register: RegisterId| exposed[register as usize] |= written[register as usize] != block;
+        let mut read = |register| exposed[register as usize] |= written[register as usize] != block;
         op.read(&mut read);
         if op.writes_first() && (op.guard.is_some() || op.updates_first()) {
             op.operands[0].registers(&mut read);
@@ -781,6 +762,25 @@ fn exposed(body: &Body<'_>, count: usize, carry: RegisterId) -> Vec<bool> {
 pub fn integer_text(value: i128, bits: u32) -> String {
     let mask = if bits >= 128 { u128::MAX } else { (1u128 << bits) - 1 };
     (value as u128 & mask).to_string()
+}
+
+/// A constant of single precision, as a value of a type.
+pub fn single_in(bits: u32, wanted: Ty) -> Option<String> {
+    match wanted {
+        Ty::F32 => Some(single_text(bits)),
+        Ty::Int(32) => Some(bits.to_string()),
+        _ => None,
+    }
+}
+
+/// A constant of double precision, as a value of a type.
+pub fn double_in(bits: u64, wanted: Ty) -> Option<String> {
+    match wanted {
+        Ty::F64 => Some(double_text(bits)),
+        Ty::F32 => Some(single_text((f64::from_bits(bits) as f32).to_bits())),
+        Ty::Int(64) => Some(bits.to_string()),
+        _ => None,
+    }
 }
 
 pub fn single_text(bits: u32) -> String {

@@ -2,7 +2,7 @@
 
 use super::emitter::Emitter;
 use super::registers::Ty;
-use super::resolve::{Op, Resolved};
+use super::resolve::Op;
 use super::syntax::{Kind, Scalar, Type};
 
 /// Rounding modes by the CPU device's numbers: to nearest, to zero, down, up.
@@ -25,102 +25,66 @@ fn suffix(ty: Ty) -> &'static str {
 }
 
 impl<'a> Emitter<'a, '_> {
+    /// The CPU device computes 16-bit floats in wider types and rounds once; a GPU's instructions are LLVM's.
     pub fn float(&mut self, op: &Op<'a>) -> Option<()> {
-        if op.name == "copysign" {
-            return self.copy_sign(op);
-        }
-        let plain = op.scalar().and_then(|scalar| self.plain_float(op, Ty::of(scalar)));
-        match plain {
-            None if self.is_cpu() => self.float_lanes(op),
-            done => done,
+        match op.name {
+            "copysign" => self.copy_sign(op),
+            _ if self.is_cpu() => self.float_lanes(op),
+            _ => self.gpu_float(op),
         }
     }
 
     /// The sign of one number before the other bits of another.
     ///
-    /// These have to be the bits of the operands, also of NaNs. Not so `abs.f64` of a GPU, which LLVM uses for
-    /// `llvm.copysign` and for `and` with a mask. It does not see through a shift of both numbers.
+    /// PTX copies the bits of NaNs, too. On a GPU `abs.f64` and `neg.f64` change them, and LLVM uses these for
+    /// `llvm.copysign` and for an `and` with a mask. It does not recognise the shift of both numbers.
     fn copy_sign(&mut self, op: &Op<'a>) -> Option<()> {
         let ([to, sign, rest], scalar) = (&op.operands[..], op.scalar()?) else { return None };
         let ty = Ty::Int(scalar.bits);
-        let (text, last) = (ty.text(), (scalar.bits - 1).to_string());
-        let (sign, rest) = (self.read(sign, ty)?, self.read(rest, ty)?);
-        let sign = self.value(format_args!("lshr {text} {sign}, {last}"));
-        let rest = self.value(format_args!("shl {text} {rest}, 1"));
-        let value = self.call(ty, &format!("llvm.fshl.{text}"), &[(ty, &sign), (ty, &rest), (ty, &last)]);
+        let (sign, rest, last) = (self.read(sign, ty)?, self.read(rest, ty)?, (scalar.bits - 1).to_string());
+        let sign = self.value(format_args!("lshr {} {sign}, {last}", ty.text()));
+        let rest = self.value(format_args!("shl {} {rest}, 1", ty.text()));
+        let value = self.intrinsic("fshl", ty, &[&sign, &rest, &last]);
         self.write_to(to, ty, &value, false)
     }
 
     /// Instructions with equivalent operations or intrinsics in LLVM.
-    fn plain_float(&mut self, op: &Op<'a>, ty: Ty) -> Option<()> {
-        let (to, sources) = op.operands.split_first()?;
-        let (text, flushes, strict, cpu) = (ty.text(), op.has("ftz"), op.has("rn"), self.is_cpu());
-        let suffix = match ty {
-            // Sums of 16-bit floats are rounded once; the C library rounds twice.
-            Ty::Half if cpu => return None,
-            Ty::Half => "f16",
-            Ty::F32 => "f32",
-            _ => "f64",
-        };
-        let operands: Vec<(Ty, &Resolved<'a>)> = sources.iter().map(|source| (ty, source)).collect();
-        let count = match op.name {
-            "fma" | "mad" => 3,
-            "add" | "sub" | "mul" | "div" | "min" | "max" => 2,
-            _ => 1,
-        };
-        if operands.len() != count {
-            return None;
-        }
-        // Approximations are specific to the device; the intrinsics' names include the flushing.
-        if op.has("approx") && op.only(1, &["approx", "ftz"]) {
-            let name = match (op.name, ty, flushes) {
-                ("rcp" | "rsqrt", Ty::F64, _) => return None,
-                ("rcp", Ty::F32, false) => return None,
-                ("rcp" | "sqrt" | "rsqrt" | "sin" | "cos" | "ex2" | "lg2" | "div", Ty::F32, true) => "approx.ftz.f",
-                ("sqrt" | "rsqrt" | "sin" | "cos" | "ex2" | "lg2" | "div", Ty::F32, false) => "approx.f",
-                _ => return None,
-            };
-            let value = self.apply(ty, &format!("llvm.nvvm.{}.{name}", op.name), &operands)?;
-            return self.write_to(to, ty, &value, false);
-        }
+    fn gpu_float(&mut self, op: &Op<'a>) -> Option<()> {
+        let (ty, (to, sources)) = (Ty::of(op.scalar()?), op.operands.split_first()?);
+        let (name, text, is_wide, strict) = (op.name, ty.text(), ty != Ty::Half, op.has("rn"));
+        let values = sources.iter().map(|source| self.read(source, ty)).collect::<Option<Vec<_>>>()?;
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
         // Use intrinsics that flush: LLVM's own operations flush for whole functions only, and lose it when folded (`x
-        // * 1`). Fusing is left to the assembler.
-        let name = match (op.name, &op.modifiers[..]) {
-            ("add" | "mul" | "fma" | "div" | "rcp" | "sqrt", ["rn", "ftz", "f32"]) => {
-                format!("llvm.nvvm.{}.rn.ftz.f", op.name)
+        // * 1`). Fusing is left to the assembler. Approximations are specific to the device.
+        let special = match (name, &op.modifiers[..]) {
+            ("rcp" | "sqrt" | "rsqrt" | "sin" | "cos" | "ex2" | "lg2" | "div", ["approx", "ftz", "f32"]) => {
+                format!("{name}.approx.ftz")
             }
-            ("min" | "max", ["ftz", "f32"]) => format!("llvm.nvvm.f{}.ftz.f", op.name),
-            ("min" | "max", ["ftz", "NaN", "f32"]) => format!("llvm.nvvm.f{}.ftz.nan.f", op.name),
-            _ if flushes => return None,
-            ("min" | "max", ["NaN", "f32"]) => format!("llvm.{}imum.{suffix}", op.name),
-            _ if !op.only(1, &["rn"]) => return None,
-            ("fma" | "mad", _) if strict => format!("llvm.fma.{suffix}"),
-            ("abs", _) => format!("llvm.fabs.{suffix}"),
-            ("sqrt", _) if strict && ty != Ty::Half => format!("llvm.sqrt.{suffix}"),
-            // Here the sign of zeros matters.
-            ("min" | "max", _) if cpu => return None,
-            ("min" | "max", _) if ty != Ty::Half => format!("llvm.{}num.{suffix}", op.name),
-            _ => {
-                let values = sources.iter().map(|source| self.read(source, ty)).collect::<Option<Vec<_>>>()?;
-                let value = match (op.name, &values[..]) {
-                    ("add" | "sub" | "mul", [a, b]) => {
-                        // Without a rounding mode they may be fused.
-                        let flag = if strict || cpu { "" } else { "contract " };
-                        self.value(format_args!("f{} {flag}{text} {a}, {b}", op.name))
-                    }
-                    ("div", [a, b]) if strict && ty != Ty::Half => self.value(format_args!("fdiv {text} {a}, {b}")),
-                    ("rcp", [a]) if strict && ty != Ty::Half => self.value(format_args!("fdiv {text} 1.0, {a}")),
-                    ("neg", [a]) => self.value(format_args!("fneg {text} {a}")),
-                    _ => return None,
-                };
-                return self.write_to(to, ty, &value, false);
-            }
+            ("sqrt" | "rsqrt" | "sin" | "cos" | "ex2" | "lg2" | "div", ["approx", "f32"]) => format!("{name}.approx"),
+            ("add" | "mul" | "fma" | "div" | "rcp" | "sqrt", ["rn", "ftz", "f32"]) => format!("{name}.rn.ftz"),
+            ("min" | "max", ["ftz", "f32"]) => format!("f{name}.ftz"),
+            ("min" | "max", ["ftz", "NaN", "f32"]) => format!("f{name}.ftz.nan"),
+            _ => String::new(),
         };
-        let value = self.apply(ty, &name, &operands)?;
+        let value = match (name, &values[..], &op.modifiers[..op.modifiers.len() - 1]) {
+            _ if !special.is_empty() => self.operate(&special, ty, &values),
+            ("min" | "max", [_, _], ["NaN"]) => self.intrinsic(&format!("{name}imum"), ty, &values),
+            ("min" | "max", [_, _], []) if is_wide => self.intrinsic(&format!("{name}num"), ty, &values),
+            ("fma" | "mad", [_, _, _], ["rn"]) => self.intrinsic("fma", ty, &values),
+            ("sqrt", [_], ["rn"]) if is_wide => self.intrinsic("sqrt", ty, &values),
+            ("div", [a, b], ["rn"]) if is_wide => self.value(format_args!("fdiv {text} {a}, {b}")),
+            ("rcp", [a], ["rn"]) if is_wide => self.value(format_args!("fdiv {text} 1.0, {a}")),
+            ("abs", [_], []) => self.intrinsic("fabs", ty, &values),
+            ("neg", [a], []) => self.value(format_args!("fneg {text} {a}")),
+            ("add" | "sub" | "mul", [a, b], [] | ["rn"]) => {
+                // Without a rounding mode they may be fused.
+                let flag = if strict { "" } else { "contract " };
+                self.value(format_args!("f{name} {flag}{text} {a}, {b}"))
+            }
+            _ => return None,
+        };
         self.write_to(to, ty, &value, false)
     }
-
-    // The rest is for the CPU device, which computes 16-bit floats in wider types and rounds once.
 
     /// An arithmetic instruction, applied number by number.
     fn float_lanes(&mut self, op: &Op<'a>) -> Option<()> {
@@ -129,19 +93,21 @@ impl<'a> Emitter<'a, '_> {
         let mut lanes = Vec::new();
         for lane in 0..ty.lanes {
             let arguments: Vec<String> = whole.iter().map(|value| self.lane(value, ty, lane)).collect();
-            lanes.push(self.float_lane(op, ty.scalar, &arguments)?);
+            lanes.push(self.float_lane(op, ty.scalar, arguments)?);
         }
         let value = self.join(&lanes, ty.scalar.bits);
         self.write_bits(to, ty.bits(), &value, false)
     }
 
-    fn float_lane(&mut self, op: &Op<'a>, scalar: Scalar, arguments: &[String]) -> Option<String> {
-        let bits = scalar.bits;
+    fn float_lane(&mut self, op: &Op<'a>, scalar: Scalar, mut arguments: Vec<String>) -> Option<String> {
+        let (bits, flush) = (scalar.bits, op.has("ftz"));
+        if flush {
+            arguments = arguments.iter().map(|argument| self.flush(argument, bits)).collect();
+        }
         let (magnitude, sign) = (u64::MAX >> (65 - bits), 1u64 << (bits - 1));
-        let flush = op.has("ftz");
-        match (op.name, arguments) {
-            ("neg", [a]) if !flush => return Some(self.value(format_args!("xor i{bits} {a}, {sign}"))),
-            ("abs", [a]) if !flush => return Some(self.value(format_args!("and i{bits} {a}, {magnitude}"))),
+        match (op.name, &arguments[..]) {
+            ("neg", [a]) => return Some(self.value(format_args!("xor i{bits} {a}, {sign}"))),
+            ("abs", [a]) => return Some(self.value(format_args!("and i{bits} {a}, {magnitude}"))),
             _ => {}
         }
         let sixteen = bits == 16;
@@ -149,42 +115,33 @@ impl<'a> Emitter<'a, '_> {
         let is_exact = sixteen && matches!(op.name, "add" | "sub" | "mul" | "fma" | "mad");
         let computed = if is_exact { Ty::F64 } else { scalar.computed() };
         let mut values = Vec::new();
-        for argument in arguments {
-            let argument = if flush { self.flush(argument, bits) } else { argument.clone() };
-            let mut value = self.float_of(&argument, scalar)?;
-            if computed != scalar.computed() {
-                value = self.value(format_args!("fpext float {value} to double"));
-            }
-            values.push(value);
+        for argument in &arguments {
+            let value = self.float_of(argument, scalar)?;
+            values.push(self.widened(&value, scalar.computed(), computed));
         }
+        if let ("sub", Some(last)) = (op.name, values.last_mut()) {
+            *last = self.value(format_args!("fneg {} {last}", computed.text()));
+        }
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
         let mode = op.modifiers.iter().find_map(|word| rounding_mode(word)).unwrap_or(0);
-        let rounding = ROUNDINGS[if sixteen { 0 } else { mode }];
         let approximate = op.has("approx") || op.has("full");
+        let how = if approximate { "approx" } else { ROUNDINGS[if sixteen { 0 } else { mode }] };
         let mut value = match op.name {
             "fma" if scalar.kind == Kind::Brain => self.fused_to_odd(&values),
-            "add" | "mul" | "fma" => self.operate(op.name, rounding, computed, &values),
-            "mad" => self.operate("fma", rounding, computed, &values),
-            "sub" => {
-                let [a, b] = &values[..] else { return None };
-                let opposite = self.value(format_args!("fneg {} {b}", computed.text()));
-                self.operate("add", rounding, computed, &[a.clone(), opposite])
-            }
-            "div" | "rcp" | "sqrt" if !approximate => self.operate(op.name, rounding, computed, &values),
-            "div" | "rcp" | "sqrt" | "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh" => {
-                self.operate(op.name, "approx", computed, &values)
+            "add" | "sub" => self.operate(&format!("add.{how}"), computed, &values),
+            "fma" | "mad" => self.operate(&format!("fma.{how}"), computed, &values),
+            "mul" | "div" | "rcp" | "sqrt" => self.operate(&format!("{}.{how}", op.name), computed, &values),
+            "rsqrt" | "ex2" | "lg2" | "sin" | "cos" | "tanh" => {
+                self.operate(&format!("{}.approx", op.name), computed, &values)
             }
             "min" | "max" => {
                 let how = [("NaN", ".nan"), ("xorsign", ".xorsign"), ("abs", ".abs")];
                 let how: String = how.iter().filter(|(word, _)| op.has(word)).map(|(_, name)| *name).collect();
-                let name = format!("f{}{how}", op.name);
                 let (first, rest) = values.split_first()?;
-                rest.iter().fold(first.clone(), |least, other| {
-                    let arguments = [(computed, least.as_str()), (computed, other.as_str())];
-                    self.call(computed, &format!("llvm.nvvm.{name}.{}", suffix(computed)), &arguments)
+                rest.iter().fold((*first).to_owned(), |least, other| {
+                    self.operate(&format!("f{}{how}", op.name), computed, &[&least, other])
                 })
             }
-            "neg" => self.value(format_args!("fneg {} {}", computed.text(), values.first()?)),
-            "abs" => self.call(computed, &format!("llvm.fabs.f{}", computed.bits()), &[(computed, values.first()?)]),
             _ => return None,
         };
         value = self.bounded(op, computed, value);
@@ -192,16 +149,16 @@ impl<'a> Emitter<'a, '_> {
         Some(if flush { self.flush(&value, bits) } else { value })
     }
 
-    /// An operation with a rounding mode, or an approximate one.
-    fn operate(&mut self, operation: &str, how: &str, ty: Ty, values: &[String]) -> String {
-        let arguments: Vec<(Ty, &str)> = values.iter().map(|value| (ty, value.as_str())).collect();
-        self.call(ty, &format!("llvm.nvvm.{operation}.{how}.{}", suffix(ty)), &arguments)
+    /// One of NVVM's operations of a name and modifiers.
+    fn operate(&mut self, operation: &str, ty: Ty, values: &[&str]) -> String {
+        let arguments: Vec<(Ty, &str)> = values.iter().map(|value| (ty, *value)).collect();
+        self.call(ty, &format!("llvm.nvvm.{operation}.{}", suffix(ty)), &arguments)
     }
 
     /// A fused multiply-add in double precision that may be rounded again: the last bit is set if bits are lost. The
     /// exponents of `bf16` operands may differ by more than a double's precision.
-    fn fused_to_odd(&mut self, values: &[String]) -> String {
-        let [cut, below, above] = ["rz", "rm", "rp"].map(|how| self.operate("fma", how, Ty::F64, values));
+    fn fused_to_odd(&mut self, values: &[&str]) -> String {
+        let [cut, below, above] = ["fma.rz", "fma.rm", "fma.rp"].map(|name| self.operate(name, Ty::F64, values));
         let inexact = self.value(format_args!("fcmp one double {below}, {above}"));
         let (last, bits) = (self.extend(&inexact, 1, 64, false), self.cast(&cut, Ty::F64, Ty::Int(64)));
         let odd = self.value(format_args!("or i64 {bits}, {last}"));
@@ -211,7 +168,7 @@ impl<'a> Emitter<'a, '_> {
     /// The value limited to the range of `.sat` and `.relu`.
     pub fn bounded(&mut self, op: &Op<'a>, ty: Ty, mut value: String) -> String {
         if op.has("sat") {
-            value = self.call(ty, &format!("llvm.nvvm.saturate.{}", suffix(ty)), &[(ty, value.as_str())]);
+            value = self.operate("saturate", ty, &[&value]);
         }
         if op.has("relu") {
             let text = ty.text();
@@ -260,14 +217,18 @@ impl<'a> Emitter<'a, '_> {
         })
     }
 
+    /// A value in the same or in double precision.
+    fn widened(&mut self, value: &str, from: Ty, to: Ty) -> String {
+        match from == to {
+            true => value.to_owned(),
+            false => self.value(format_args!("fpext float {value} to double")),
+        }
+    }
+
     /// A computed value, rounded to a float type, as bits.
     pub fn bits_of(&mut self, value: &str, from: Ty, scalar: Scalar, mode: usize) -> Option<String> {
-        let mut wide = |value: &str| match from {
-            Ty::F64 => value.to_owned(),
-            _ => self.value(format_args!("fpext float {value} to double")),
-        };
         let (value, ty) = match (scalar.kind, scalar.bits, from) {
-            (Kind::Float, 64, _) => (wide(value), Ty::F64),
+            (Kind::Float, 64, _) => (self.widened(value, from, Ty::F64), Ty::F64),
             (Kind::Float, 32, Ty::F32) => (value.to_owned(), Ty::F32),
             (Kind::Float, 32, _) if mode == 0 => (self.value(format_args!("fptrunc double {value} to float")), Ty::F32),
             (Kind::Float, 32, _) => {
@@ -275,7 +236,7 @@ impl<'a> Emitter<'a, '_> {
                 (self.value(call), Ty::F32)
             }
             (kind, 16, _) => {
-                let wide = wide(value);
+                let wide = self.widened(value, from, Ty::F64);
                 let (mantissa, bias) = if kind == Kind::Brain { (7, 127) } else { (10, 15) };
                 return Some(self.narrow_16(&wide, mode, mantissa, bias));
             }
@@ -294,7 +255,7 @@ impl<'a> Emitter<'a, '_> {
     pub fn test_property(&mut self, op: &Op<'a>) -> Option<()> {
         let (scalar, [to, from]) = (op.scalar()?, &op.operands[..]) else { return None };
         // LLVM's classes: NaN 3, infinity 0x204, normal 0x108, subnormal 0x90, zero 0x60.
-        let classes = match op.words()[..] {
+        let classes = match op.words[..] {
             ["finite"] => 0x1f8,
             ["infinite"] => 0x204,
             ["number"] => 0x3fc,

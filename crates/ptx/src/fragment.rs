@@ -4,25 +4,11 @@
 //! matrix; if the instruction has more, the others repeat the first.
 
 use super::emitter::Emitter;
-use super::matrix::{ELEMENTS, LANES, element};
+use super::matrix::{ELEMENTS, Fragment, ProductShape};
 use super::resolve::{Op, Resolved};
 use super::syntax::Space;
 
-/// Rows, columns and depth.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct ProductShape {
-    rows: u32,
-    columns: u32,
-    depth: u32,
-}
-
 impl ProductShape {
-    fn parse(word: &str) -> Option<Self> {
-        let (rows, rest) = word.strip_prefix('m')?.split_once('n')?;
-        let (columns, depth) = rest.split_once('k')?;
-        Some(Self { rows: rows.parse().ok()?, columns: columns.parse().ok()?, depth: depth.parse().ok()? })
-    }
-
     /// Whether factors with these elements can have this shape.
     fn fits(self, element: &str) -> bool {
         let extents = (self.rows, self.columns, self.depth);
@@ -34,39 +20,9 @@ impl ProductShape {
             _ => false,
         }
     }
-
-    /// Rows and columns of an instruction's matrix `a`, `b`, `c` or `d`.
-    fn of(self, matrix: &str) -> Option<(u32, u32)> {
-        match matrix {
-            "a" => Some((self.rows, self.depth)),
-            "b" => Some((self.depth, self.columns)),
-            "c" | "d" => Some((self.rows, self.columns)),
-            _ => None,
-        }
-    }
-}
-
-/// A fragment's element and its registers.
-#[derive(Clone, Copy)]
-struct Fragment {
-    number: u32,
-    /// Bits of a register.
-    width: u32,
-    /// Registers that hold the matrix.
-    registers: u32,
 }
 
 impl Fragment {
-    fn new((rows, columns): (u32, u32), element_name: &str) -> Option<Self> {
-        let (number, bits) = element(element_name)?;
-        let width = bits.max(32);
-        Some(Self { number, width, registers: rows * columns * bits / width / LANES })
-    }
-
-    fn words(self) -> u32 {
-        self.registers * self.width / 32
-    }
-
     /// Whether a vector of this many registers can be this fragment.
     fn has(self, registers: usize) -> bool {
         let own = self.registers as usize;
@@ -92,10 +48,8 @@ impl<'a> Emitter<'a, '_> {
             (["store", "d", "sync", "aligned", layout, shape, modifiers @ ..], [to, from, stride @ ..]) => {
                 let accessed = Access::new("d", layout, shape, modifiers)?;
                 let fragment = accessed.fragment;
-                self.transfer("store", &accessed, to, stride, |machine, place| {
-                    machine.put_fragment(place, 0, from, fragment)
-                })?;
-                Some(())
+                let put = |this: &mut Self, place: &str| this.put_fragment(place, 0, from, fragment);
+                self.transfer("store", &accessed, to, stride, put).map(drop)
             }
             (
                 ["mma", "sync", "aligned", "row" | "col", "row" | "col", shape, types @ ..],
@@ -114,7 +68,7 @@ impl<'a> Emitter<'a, '_> {
         stride: &[Resolved<'a>],
         before: impl FnOnce(&mut Self, &str) -> Option<()>,
     ) -> Option<String> {
-        let &Access { fragment, shape, packed_stride, shared } = accessed;
+        let &Access { fragment, extents, packed_stride, shared } = accessed;
         let place = self.place(format_args!("[{} x i32]", fragment.words()));
         before(self, &place)?;
         let address = self.pointer(address, shared)?.0;
@@ -124,7 +78,7 @@ impl<'a> Emitter<'a, '_> {
             _ => return None,
         };
         self.line(format_args!(
-            "call void @__mneme_cpu_{operation}_fragment(i32 {shape}, i32 {}, ptr {address}, i32 {stride}, ptr {place})",
+            "call void @__mneme_cpu_{operation}_fragment(i32 {extents}, i32 {}, ptr {address}, i32 {stride}, ptr {place})",
             fragment.number
         ));
         Some(place)
@@ -156,8 +110,8 @@ impl<'a> Emitter<'a, '_> {
             _ => return None,
         };
         shape.fits(a).then_some(())?;
-        let of = |matrix: &str, element: &str| Fragment::new(shape.of(matrix)?, element);
-        let (a, b, addend, sum) = (of("a", a)?, of("b", b)?, of("c", addend)?, of("d", sum)?);
+        let (a, b) = (shape.fragment("a", a)?, shape.fragment("b", b)?);
+        let (addend, sum) = (shape.fragment("c", addend)?, shape.fragment("d", sum)?);
         let start_of_b = a.words();
         let start_of_addend = start_of_b + b.words();
         let start_of_sum = start_of_addend + addend.words();
@@ -176,7 +130,7 @@ impl<'a> Emitter<'a, '_> {
 struct Access {
     fragment: Fragment,
     /// The device's code for rows, columns, and whether memory is column-major.
-    shape: u32,
+    extents: u32,
     /// The stride of a matrix without gaps.
     packed_stride: u32,
     /// The space of its address.
@@ -204,8 +158,8 @@ impl Access {
             _ => return None,
         };
         Some(Self {
-            fragment: Fragment::new((rows, columns), element_name)?,
-            shape: rows | columns << 8 | by_columns << 16,
+            fragment: shape.fragment(matrix, element_name)?,
+            extents: rows | columns << 8 | by_columns << 16,
             packed_stride: if by_columns == 1 { rows } else { columns },
             shared,
         })

@@ -4,6 +4,7 @@
 
 use super::emitter::Emitter;
 use super::resolve::{Op, Resolved};
+use super::syntax::{Kind, Scalar};
 
 /// Geometries by number (docs/how-it-works/cpu-device.md), whether they have a layer, and their number of coordinates.
 const GEOMETRIES: [(&str, bool, usize); 7] = [
@@ -69,8 +70,7 @@ impl<'a> Emitter<'a, '_> {
                     let value = self.bits(element, bits)?;
                     self.line(format_args!("store i{bits} {value}, ptr {address}, align 1"));
                 }
-                self.line(format_args!("call void @__mneme_cpu_surface_store(i64 {handle}, i32 {what}, ptr {place})"));
-                Some(())
+                self.done(format_args!("call void @__mneme_cpu_surface_store(i64 {handle}, i32 {what}, ptr {place})"))
             }
             _ => None,
         }
@@ -153,13 +153,7 @@ fn surface_access(geometry: &str, rest: &[&str], elements: usize) -> Option<(u32
     let (boundary, rest) = rest.split_last()?;
     let boundary = BOUNDARIES.iter().position(|known| known == boundary)? as u32;
     let (ty, rest) = rest.split_last()?;
-    let bits: u32 = match *ty {
-        "b8" => 8,
-        "b16" => 16,
-        "b32" => 32,
-        "b64" => 64,
-        _ => return None,
-    };
+    let bits = Scalar::of(ty).filter(|scalar| scalar.kind == Kind::Bits)?.bits;
     let rest = match rest {
         ["ca" | "cg" | "cs" | "cv" | "wb" | "wt", rest @ ..] => rest,
         rest => rest,

@@ -19,21 +19,58 @@ pub const ELEMENTS: [(&str, u32); 12] = [
     ("s32", 32),
 ];
 
-/// Lanes of a warp, and columns of a product.
-pub const LANES: u32 = 32;
-const COLUMNS: u32 = 8;
+/// Lanes of a warp.
+const LANES: u32 = 32;
 
-/// Rows and depth of `m16n8k16`.
-fn shape(word: &str) -> Option<(u32, u32)> {
-    let (rows, depth) = word.strip_prefix('m')?.split_once("n8k")?;
-    let (rows, depth) = (rows.parse().ok()?, depth.parse().ok()?);
-    (matches!(rows, 8 | 16) && matches!(depth, 4 | 8 | 16 | 32 | 64)).then_some((rows, depth))
+/// Rows, columns and depth of a product: `m16n8k16`.
+#[derive(Clone, Copy)]
+pub struct ProductShape {
+    pub rows: u32,
+    pub columns: u32,
+    pub depth: u32,
 }
 
-/// Number and bits of an element.
-pub fn element(word: &str) -> Option<(u32, u32)> {
-    let number = ELEMENTS.iter().position(|(name, _)| *name == word)?;
-    Some((number as u32, ELEMENTS[number].1))
+impl ProductShape {
+    pub fn parse(word: &str) -> Option<Self> {
+        let (rows, rest) = word.strip_prefix('m')?.split_once('n')?;
+        let (columns, depth) = rest.split_once('k')?;
+        Some(Self { rows: rows.parse().ok()?, columns: columns.parse().ok()?, depth: depth.parse().ok()? })
+    }
+
+    /// Rows and columns of an instruction's matrix `a`, `b`, `c` or `d`.
+    pub fn of(self, matrix: &str) -> Option<(u32, u32)> {
+        match matrix {
+            "a" => Some((self.rows, self.depth)),
+            "b" => Some((self.depth, self.columns)),
+            "c" | "d" => Some((self.rows, self.columns)),
+            _ => None,
+        }
+    }
+
+    /// The part of a matrix with these elements that a lane holds.
+    pub fn fragment(self, matrix: &str, element: &str) -> Option<Fragment> {
+        let (rows, columns) = self.of(matrix)?;
+        let number = ELEMENTS.iter().position(|(name, _)| *name == element)?;
+        let bits = ELEMENTS[number].1;
+        let width = bits.max(32);
+        Some(Fragment { number: number as u32, width, registers: rows * columns * bits / width / LANES })
+    }
+}
+
+/// A fragment's element and its registers.
+#[derive(Clone, Copy)]
+pub struct Fragment {
+    pub number: u32,
+    /// Bits of a register.
+    pub width: u32,
+    /// Registers that hold the matrix.
+    pub registers: u32,
+}
+
+impl Fragment {
+    pub fn words(self) -> u32 {
+        self.registers * self.width / 32
+    }
 }
 
 impl<'a> Emitter<'a, '_> {
@@ -45,26 +82,20 @@ impl<'a> Emitter<'a, '_> {
                     ["satfinite", types @ ..] => (1, types),
                     types => (0, types),
                 };
-                self.multiply_matrices(self::shape(shape)?, types, saturates, [sum, left, right, addend])
+                self.multiply_matrices(ProductShape::parse(shape)?, types, saturates, [sum, left, right, addend])
             }
-            ("ldmatrix", ["sync", "aligned", "m8n8", modifiers @ ..], [to, from]) => {
+            ("ldmatrix", ["sync", "aligned", "m8n8", modifiers @ ..], [registers, at])
+            | ("stmatrix", ["sync", "aligned", "m8n8", modifiers @ ..], [at, registers]) => {
                 let (count, transposed) = matrices(modifiers)?;
-                let place = self.place("[4 x i32]");
-                let address = self.shared_or_generic(op, from)?;
-                self.line(format_args!(
-                    "call void @__mneme_cpu_load_matrices(i32 {count}, i32 {transposed}, ptr {address}, ptr {place})"
-                ));
-                self.take_registers(&place, 0, Self::elements(to), count, 32)
-            }
-            ("stmatrix", ["sync", "aligned", "m8n8", modifiers @ ..], [to, from]) => {
-                let (count, transposed) = matrices(modifiers)?;
-                let place = self.place("[4 x i32]");
-                let address = self.shared_or_generic(op, to)?;
-                self.put_registers(&place, 0, Self::elements(from), count, 32)?;
-                self.line(format_args!(
-                    "call void @__mneme_cpu_store_matrices(i32 {count}, i32 {transposed}, ptr {address}, ptr {place})"
-                ));
-                Some(())
+                let (registers, place) = (Self::elements(registers), self.place("[4 x i32]"));
+                let address = self.shared_or_generic(op, at)?;
+                let arguments = format!("i32 {count}, i32 {transposed}, ptr {address}, ptr {place}");
+                if op.name == "stmatrix" {
+                    self.put_registers(&place, 0, registers, count, 32)?;
+                    return self.done(format_args!("call void @__mneme_cpu_store_matrices({arguments})"));
+                }
+                self.line(format_args!("call void @__mneme_cpu_load_matrices({arguments})"));
+                self.take_registers(&place, 0, registers, count, 32)
             }
             _ => None,
         }
@@ -72,41 +103,40 @@ impl<'a> Emitter<'a, '_> {
 
     fn multiply_matrices(
         &mut self,
-        (rows, depth): (u32, u32),
+        shape: ProductShape,
         types: &[&str],
         saturates: u32,
         [to, left, right, addend]: [&Resolved<'a>; 4],
     ) -> Option<()> {
-        let [sum, a, b, before] = types else { return None };
-        let (a, b, sum, before) = (element(a)?, element(b)?, element(sum)?, element(before)?);
-        let is = |(number, _): (u32, u32), names: &[&str]| names.contains(&ELEMENTS[number as usize].0);
-        let fits = match ELEMENTS[sum.0 as usize].0 {
-            "f64" => is(a, &["f64"]) && a == b,
-            "s32" => is(a, &["s8", "u8", "s4", "u4"]) && is(b, &["s8", "u8", "s4", "u4"]) && a.1 == b.1,
-            "f32" => {
-                (is(a, &["f16", "bf16", "tf32"]) && a == b) || (is(a, &["e4m3", "e5m2"]) && is(b, &["e4m3", "e5m2"]))
-            }
-            "f16" => is(a, &["f16"]) && a == b,
-            _ => false,
-        };
+        let [sum_element, a, b, before] = types else { return None };
+        let fits = matches!(
+            (*sum_element, *a, *b),
+            ("f64", "f64", "f64")
+                | ("f16" | "f32", "f16", "f16")
+                | ("f32", "bf16", "bf16")
+                | ("f32", "tf32", "tf32")
+                | ("f32", "e4m3" | "e5m2", "e4m3" | "e5m2")
+                | ("s32", "s8" | "u8", "s8" | "u8")
+                | ("s32", "s4" | "u4", "s4" | "u4")
+        );
+        let ProductShape { rows, columns, depth } = shape;
+        let is_known = matches!((rows, columns, depth), (8 | 16, 8, 4 | 8 | 16 | 32 | 64));
+        (fits && is_known && sum_element == before).then_some(())?;
+        let (a, b, sum) = (shape.fragment("a", a)?, shape.fragment("b", b)?, shape.fragment("d", sum_element)?);
         // The oldest shape, m8n8k4 of 16-bit floats, computes four products at once.
-        let registers = |count: u32, (_, bits): (u32, u32)| count * bits / bits.max(32) / LANES;
-        let (of_a, of_b) = (registers(rows * depth, a), registers(COLUMNS * depth, b));
-        if !fits || sum != before || of_a == 0 || of_b == 0 {
+        if a.registers == 0 || b.registers == 0 {
             return None;
         }
-        let words = |registers: u32, (_, bits): (u32, u32)| registers * bits.max(32) / 32;
-        let of_sum = registers(rows * COLUMNS, sum);
-        let (start_of_b, start_of_sum) = (words(of_a, a), words(of_a, a) + words(of_b, b));
-        let place = self.place(format_args!("[{} x i32]", start_of_sum + words(of_sum, sum)));
-        self.put_registers(&place, 0, Self::elements(left), of_a, a.1.max(32))?;
-        self.put_registers(&place, start_of_b, Self::elements(right), of_b, b.1.max(32))?;
-        self.put_registers(&place, start_of_sum, Self::elements(addend), of_sum, sum.1.max(32))?;
-        let types = a.0 | b.0 << 8 | sum.0 << 16 | saturates << 24;
+        let (start_of_b, start_of_sum) = (a.words(), a.words() + b.words());
+        let place = self.place(format_args!("[{} x i32]", start_of_sum + sum.words()));
+        for (start, operand, fragment) in [(0, left, a), (start_of_b, right, b), (start_of_sum, addend, sum)] {
+            self.put_registers(&place, start, Self::elements(operand), fragment.registers, fragment.width)?;
+        }
+        let types = a.number | b.number << 8 | sum.number << 16 | saturates << 24;
         self.line(format_args!(
             "call void @__mneme_cpu_multiply_matrices(i32 {rows}, i32 {depth}, i32 {types}, ptr {place})"
         ));
-        self.take_registers(&place, start_of_sum, Self::elements(to), of_sum, sum.1.max(32))
+        self.take_registers(&place, start_of_sum, Self::elements(to), sum.registers, sum.width)
     }
 
     /// Writes `count` registers of `bits` to the words from `start` on.

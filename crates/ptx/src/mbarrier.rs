@@ -21,13 +21,11 @@ impl<'a> Emitter<'a, '_> {
         match (&parts[..], &op.operands[..]) {
             (["init"], [at, count]) => {
                 let (at, count) = (self.shared_or_generic(op, at)?, self.bits(count, 32)?);
-                self.line(format_args!("call void @__mneme_cpu.mbarrier_init(ptr {at}, i32 {count})"));
-                Some(())
+                self.done(format_args!("call void @__mneme_cpu.mbarrier_init(ptr {at}, i32 {count})"))
             }
             (["inval"], [at]) => {
                 let at = self.shared_or_generic(op, at)?;
-                self.line(format_args!("store atomic i64 0, ptr {at} release, align 8"));
-                Some(())
+                self.done(format_args!("store atomic i64 0, ptr {at} release, align 8"))
             }
             (["expect_tx"], [at, bytes]) => {
                 let (at, bytes) = (self.shared_or_generic(op, at)?, self.bits(bytes, 32)?);
@@ -39,19 +37,14 @@ impl<'a> Emitter<'a, '_> {
             }
             ([operation @ ("arrive" | "arrive_drop"), kind @ ..], [state, at, number @ ..]) => {
                 let at = self.shared_or_generic(op, at)?;
-                let number = match number {
-                    [] => None,
-                    [number] => Some(self.bits(number, 32)?),
-                    _ => return None,
-                };
                 let (arrived, bytes) = match (kind, number) {
-                    ([] | ["noComplete"], Some(count)) => (count, "0".to_owned()),
-                    ([], None) => ("1".to_owned(), "0".to_owned()),
-                    (["expect_tx"], Some(bytes)) => ("1".to_owned(), bytes),
+                    ([] | ["noComplete"], [count]) => (self.bits(count, 32)?, "0".to_owned()),
+                    ([], []) => ("1".to_owned(), "0".to_owned()),
+                    (["expect_tx"], [bytes]) => ("1".to_owned(), self.bits(bytes, 32)?),
                     _ => return None,
                 };
-                let dropped = if *operation == "arrive_drop" { arrived.clone() } else { "0".to_owned() };
-                let old = self.update(&at, (&arrived, &dropped, &bytes))?;
+                let dropped = if *operation == "arrive_drop" { &arrived } else { "0" };
+                let old = self.update(&at, (&arrived, dropped, &bytes))?;
                 self.write_bits(state, 64, &old, false)
             }
             (["pending_count"], [to, state]) => {
@@ -60,16 +53,17 @@ impl<'a> Emitter<'a, '_> {
                 self.write_bits(to, 64, &count, false)
             }
             // The time limit of a wait is ignored: the loop around it yields.
-            (["test_wait"], [done, at, state]) | (["try_wait"], [done, at, state] | [done, at, state, _]) => {
-                let (at, state) = (self.shared_or_generic(op, at)?, self.bits(state, 64)?);
-                let done_now = self.value(format!("call i1 @__mneme_cpu.mbarrier_left(ptr {at}, i64 {state})"));
-                self.write_bits(done, 1, &done_now, false)
-            }
-            (["test_wait", "parity"], [done, at, parity])
-            | (["try_wait", "parity"], [done, at, parity] | [done, at, parity, _]) => {
-                let (at, parity) = (self.shared_or_generic(op, at)?, self.bits(parity, 32)?);
-                let wide = self.resize(&parity, 32, 64, false);
-                let state = self.value(format!("shl i64 {wide}, 62"));
+            (["test_wait" | "try_wait", kind @ ..], [done, at, phase] | [done, at, phase, _]) => {
+                let at = self.shared_or_generic(op, at)?;
+                let state = match kind {
+                    [] => self.bits(phase, 64)?,
+                    ["parity"] => {
+                        let parity = self.bits(phase, 32)?;
+                        let wide = self.resize(&parity, 32, 64, false);
+                        self.value(format!("shl i64 {wide}, 62"))
+                    }
+                    _ => return None,
+                };
                 let done_now = self.value(format!("call i1 @__mneme_cpu.mbarrier_left(ptr {at}, i64 {state})"));
                 self.write_bits(done, 1, &done_now, false)
             }
@@ -87,7 +81,8 @@ impl<'a> Emitter<'a, '_> {
         let mut pointer = |operand: &Resolved<'a>, space| Some(self.pointer(operand, space)?.0);
         let (shared, global) = (Space::Shared, Space::Generic);
         match (modifiers, operands) {
-            (["async", "commit_group" | "wait_group" | "wait_all", ..], _) => Some(()),
+            (["async", "commit_group" | "wait_group" | "wait_all", ..], _)
+            | (["async", "bulk", "commit_group" | "wait_group", ..], _) => Some(()),
             (["async", "ca" | "cg", "shared" | "shared::cta", "global", ..], [to, from, size, rest @ ..]) => {
                 let (to, from) = (pointer(to, shared)?, pointer(from, global)?);
                 let size = self.bits(size, 64)?;
@@ -96,8 +91,7 @@ impl<'a> Emitter<'a, '_> {
                     None => size.clone(),
                 };
                 self.line(format_args!("call void @llvm.memset.p0.i64(ptr {to}, i8 0, i64 {size}, i1 false)"));
-                self.copy_whole(&to, &from, &copied);
-                Some(())
+                self.copy_whole(&to, &from, &copied)
             }
             (["async", "mbarrier", "arrive", "noinc", ..], [at]) => {
                 let at = self.shared_or_generic(op, at)?;
@@ -105,29 +99,27 @@ impl<'a> Emitter<'a, '_> {
             }
             // One more arrival is expected, and happens.
             (["async", "mbarrier", "arrive", ..], [at]) => self.shared_or_generic(op, at).map(drop),
-            (["async", "bulk", "commit_group" | "wait_group", ..], _) => Some(()),
             (
                 ["async", "bulk", "shared::cluster" | "shared::cta", "global", "mbarrier::complete_tx::bytes"],
                 [to, from, size, barrier],
             ) => {
                 let (to, from, barrier) = (pointer(to, shared)?, pointer(from, global)?, pointer(barrier, shared)?);
                 let wide = self.bits(size, 64)?;
-                self.copy_whole(&to, &from, &wide);
+                self.copy_whole(&to, &from, &wide)?;
                 let size = self.bits(size, 32)?;
                 self.complete(&barrier, &size)
             }
             (["async", "bulk", "global", "shared::cta", "bulk_group"], [to, from, size]) => {
                 let (to, from) = (pointer(to, global)?, pointer(from, shared)?);
                 let wide = self.bits(size, 64)?;
-                self.copy_whole(&to, &from, &wide);
-                Some(())
+                self.copy_whole(&to, &from, &wide)
             }
             _ => None,
         }
     }
 
-    fn copy_whole(&mut self, to: &str, from: &str, size: &str) {
-        self.line(format_args!("call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {from}, i64 {size}, i1 false)"));
+    fn copy_whole(&mut self, to: &str, from: &str, size: &str) -> Option<()> {
+        self.done(format_args!("call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {from}, i64 {size}, i1 false)"))
     }
 
     /// Counts arrived bytes.

@@ -2,54 +2,40 @@
 
 use super::emitter::Emitter;
 use super::registers::Ty;
-use super::resolve::{AddressBase, Op, Resolved};
-use super::syntax::{Kind, Scalar, Space};
+use super::resolve::{Op, Resolved};
+use super::syntax::{Kind, Space};
 
 /// Modifiers of a plain access besides its space and type.
 const PLAIN: [&str; 7] = ["weak", "v2", "v4", "volatile", "nc", "ca", "wb"];
 
-/// LLVM's names for the operations of `atom` and `red`.
-const OPERATIONS: [(&str, &str); 10] = [
-    ("add", "add"),
-    ("and", "and"),
-    ("or", "or"),
-    ("xor", "xor"),
-    ("exch", "xchg"),
-    ("min", "min"),
-    ("max", "max"),
-    ("inc", "uinc_wrap"),
-    ("dec", "udec_wrap"),
-    ("cas", ""),
-];
+/// The operations of `atom` and `red`.
+const OPERATIONS: [&str; 10] = ["add", "and", "or", "xor", "exch", "min", "max", "inc", "dec", "cas"];
 
 impl<'a> Emitter<'a, '_> {
     pub fn memory(&mut self, op: &Op<'a>) -> Option<()> {
+        let (cpu, pointer, word) = (self.is_cpu(), Ty::Ptr(0), Ty::Int(32));
         match (op.name, &op.operands[..]) {
-            ("ld", [to, address]) | ("ld" | "ldu", [to, address, ..]) if op.name == "ld" || self.is_cpu() => {
-                self.load(op, to, address)
-            }
-            ("st", [address, from, ..]) => self.store(op, address, from),
+            ("ldu", _) if !cpu => None,
+            ("ld" | "ldu", [to, address, ..]) => self.access(op, to, address),
+            ("st", [address, from, ..]) => self.access(op, from, address),
             ("atom", [to, address, rest @ ..]) => self.atomic(op, to, address, rest),
             ("red", [address, rest @ ..]) => self.atomic(op, &Resolved::Sink, address, rest),
             ("cvta", [to, from]) => self.convert_address(op, to, from),
             ("isspacep", [to, from]) => {
                 let space = match op.modifiers[..] {
                     [space @ ("global" | "shared" | "local" | "const")] => space,
-                    ["shared::cta"] if self.is_cpu() => "shared",
-                    ["shared::cluster"] if self.is_cpu() => "shared.cluster",
+                    ["shared::cta"] if cpu => "shared",
+                    ["shared::cluster"] if cpu => "shared.cluster",
                     _ => return None,
                 };
-                let value = self.apply(Ty::Int(1), &format!("llvm.nvvm.isspacep.{space}"), &[(Ty::Ptr(0), from)])?;
-                self.write_to(to, Ty::Int(1), &value, false)
+                self.assign(to, Ty::Int(1), &format!("llvm.nvvm.isspacep.{space}"), &[(pointer, from)])
             }
-            ("mapa", [to, address, rank]) if self.is_cpu() => {
-                let (pointer, word) = (Ty::Ptr(0), Ty::Int(32));
-                let mapped = self.apply(pointer, "llvm.nvvm.mapa", &[(pointer, address), (word, rank)])?;
-                self.write_to(to, pointer, &mapped, false)
+            ("mapa", [to, address, rank]) if cpu => {
+                self.assign(to, pointer, "llvm.nvvm.mapa", &[(pointer, address), (word, rank)])
             }
-            ("getctarank", [to, address]) if self.is_cpu() => {
-                let pointer = self.generic_pointer(address, Space::Shared)?;
-                let rank = self.call(Ty::Int(32), "llvm.nvvm.getctarank", &[(Ty::Ptr(0), &pointer)]);
+            ("getctarank", [to, address]) if cpu => {
+                let address = self.generic_pointer(address, Space::Shared)?;
+                let rank = self.call(word, "llvm.nvvm.getctarank", &[(pointer, &address)]);
                 self.write_bits(to, 32, &rank, false)
             }
             _ => None,
@@ -65,7 +51,7 @@ impl<'a> Emitter<'a, '_> {
     }
 
     /// Whether an access is atomic or volatile, and its ordering, for the CPU device.
-    fn access(op: &Op<'a>) -> (&'static str, &'static str) {
+    fn ordering(op: &Op<'a>) -> (&'static str, &'static str) {
         let is_store = op.name == "st";
         // These bypass the caches, to see other threads' writes.
         if op.has("volatile") || op.has("cv") || (op.has("cg") && !is_store) {
@@ -89,12 +75,75 @@ impl<'a> Emitter<'a, '_> {
         }
     }
 
+    /// A load or store of registers.
+    fn access(&mut self, op: &Op<'a>, registers: &Resolved<'a>, address: &Resolved<'a>) -> Option<()> {
+        let elements = Self::elements(registers);
+        if self.is_cpu() {
+            return self.access_each(op, elements, address);
+        }
+        let (scalar, count, space) = (op.scalar()?, elements.len(), op.space());
+        let declared = op.modifiers.iter().find_map(|word| word.strip_prefix('v')?.parse().ok()).unwrap_or(1);
+        let is_plain = |word: &&str| PLAIN.contains(word) || Space::of(word).is_some();
+        let is_known =
+            op.modifiers[..op.modifiers.len() - 1].iter().all(is_plain) && (op.name == "ld" || !op.has("nc"));
+        if !is_known || count != declared || scalar.bits == 1 || count as u64 * scalar.bytes() > 16 {
+            return None;
+        }
+        // A parameter that is passed directly.
+        if let ("ld", Space::Param, Resolved::Bracket(items)) = (op.name, space, address)
+            && let [Resolved::Address(place, 0)] = items[..]
+            && let Some((value, ty)) = self.direct_value(place)
+        {
+            return self.write_to(registers, ty, &value, scalar.is_signed());
+        }
+        let (pointer, ty) = self.pointer(address, space)?;
+        let element = match registers {
+            Resolved::Register(register) if scalar.bits == 64 && matches!(self.ty(*register), Ty::Ptr(_)) => {
+                self.ty(*register)
+            }
+            _ => Ty::stored(scalar),
+        };
+        let shape = if count > 1 { format!("<{count} x {}>", element.text()) } else { element.text().to_owned() };
+        let volatile = if op.has("volatile") { "volatile " } else { "" };
+        let place = format!("{} {pointer}, align {}", ty.text(), scalar.bytes() * count as u64);
+        if op.name == "st" {
+            let whole = match elements {
+                [single] => self.read(single, element)?,
+                several => self.vector(&shape, element, several)?,
+            };
+            return self.done(format_args!("store {volatile}{shape} {whole}, {place}"));
+        }
+        let mut invariant = "";
+        if op.has("nc") && space != Space::Const {
+            self.context.declare("!9000 = !{}".into());
+            invariant = ", !invariant.load !9000";
+        }
+        let value = self.value(format_args!("load {volatile}{shape}, {place}{invariant}"));
+        for (index, item) in elements.iter().enumerate().filter(|(_, item)| **item != Resolved::Sink) {
+            let part = match count {
+                1 => value.clone(),
+                _ => self.value(format_args!("extractelement {shape} {value}, i32 {index}")),
+            };
+            self.write_to(item, element, &part, scalar.is_signed())?;
+        }
+        Some(())
+    }
+
+    fn vector(&mut self, shape: &str, element: Ty, items: &[Resolved<'a>]) -> Option<String> {
+        let (mut whole, ty) = ("poison".to_owned(), element.text());
+        for (index, item) in items.iter().enumerate() {
+            let part = self.read(item, element)?;
+            whole = self.value(format_args!("insertelement {shape} {whole}, {ty} {part}, i32 {index}"));
+        }
+        Some(whole)
+    }
+
     /// Moves elements one by one between registers and memory of the CPU device.
-    fn access_each(&mut self, op: &Op<'a>, registers: &Resolved<'a>, address: &Resolved<'a>) -> Option<()> {
+    fn access_each(&mut self, op: &Op<'a>, registers: &[Resolved<'a>], address: &Resolved<'a>) -> Option<()> {
         let scalar = op.scalar().filter(|_| !op.has("param"))?;
         let (pointer, ty) = self.pointer(address, self.space(op))?;
-        let ((kind, order), element, bytes) = (Self::access(op), Ty::Int(scalar.bits), scalar.bytes());
-        for (index, register) in (0..).zip(Self::elements(registers)) {
+        let ((kind, order), element, bytes) = (Self::ordering(op), Ty::Int(scalar.bits), scalar.bytes());
+        for (index, register) in (0..).zip(registers) {
             let place = self.offset(&pointer, ty, index * bytes as i64);
             if op.name == "st" {
                 let value = self.read(register, element)?;
@@ -108,120 +157,10 @@ impl<'a> Emitter<'a, '_> {
         Some(())
     }
 
-    /// The type in memory and the number of elements; `None` for accesses without a plain equivalent.
-    fn accessed(op: &Op<'a>, operand: &Resolved<'a>) -> Option<(Scalar, usize)> {
-        let scalar = op.scalar()?;
-        let count = match operand {
-            Resolved::Vector(items) => items.len(),
-            _ => 1,
-        };
-        let declared = if op.has("v2") {
-            2
-        } else if op.has("v4") {
-            4
-        } else {
-            1
-        };
-        let fits = count == declared && scalar.bits != 1 && count as u64 * scalar.bytes() <= 16;
-        let is_plain = |word: &&str| PLAIN.contains(word) || Space::of(word).is_some();
-        let words = &op.modifiers[..op.modifiers.len() - 1];
-        (fits && words.iter().all(is_plain)).then_some((scalar, count))
-    }
-
-    fn load(&mut self, op: &Op<'a>, to: &Resolved<'a>, address: &Resolved<'a>) -> Option<()> {
-        if self.is_cpu() {
-            return self.access_each(op, to, address);
-        }
-        let (scalar, count) = Self::accessed(op, to)?;
-        let space = op.space();
-        // A parameter that is passed directly.
-        if let (Space::Param, Resolved::Bracket(items)) = (space, address)
-            && let [Resolved::Address(AddressBase::Param(number), 0)] = items[..]
-            && let Some(ty) = self.direct[number]
-        {
-            let value = format!("%P{number}");
-            return self.loaded(to, scalar, ty, &value);
-        }
-        let (pointer, ty) = self.pointer(address, space)?;
-        let element = match to {
-            Resolved::Register(register) if scalar.bits == 64 && count == 1 => match self.ty(*register) {
-                ty @ Ty::Ptr(_) => ty,
-                _ => Ty::stored(scalar),
-            },
-            _ => Ty::stored(scalar),
-        };
-        let bytes = scalar.bytes() * count as u64;
-        let shape = if count > 1 { format!("<{count} x {}>", element.text()) } else { element.text().to_owned() };
-        let volatile = if op.has("volatile") { "volatile " } else { "" };
-        let invariant = match op.has("nc") || space == Space::Const {
-            true if space != Space::Const => {
-                self.context.declare("!9000 = !{}".into());
-                ", !invariant.load !9000"
-            }
-            _ => "",
-        };
-        let value =
-            self.value(format_args!("load {volatile}{shape}, {} {pointer}, align {bytes}{invariant}", ty.text()));
-        match to {
-            Resolved::Vector(items) => {
-                for (index, item) in items.iter().enumerate() {
-                    if *item == Resolved::Sink {
-                        continue;
-                    }
-                    let part = self.value(format_args!("extractelement {shape} {value}, i32 {index}"));
-                    self.loaded(item, scalar, element, &part)?;
-                }
-                Some(())
-            }
-            to => self.loaded(to, scalar, element, &value),
-        }
-    }
-
-    /// Writes a loaded value; a wider register is extended.
-    fn loaded(&mut self, to: &Resolved<'a>, scalar: Scalar, ty: Ty, value: &str) -> Option<()> {
-        self.write_to(to, ty, value, scalar.is_signed())
-    }
-
-    fn store(&mut self, op: &Op<'a>, address: &Resolved<'a>, from: &Resolved<'a>) -> Option<()> {
-        if self.is_cpu() {
-            return self.access_each(op, from, address);
-        }
-        let (scalar, count) = Self::accessed(op, from)?;
-        if op.has("nc") {
-            return None;
-        }
-        let (pointer, ty) = self.pointer(address, op.space())?;
-        let bytes = scalar.bytes() * count as u64;
-        let volatile = if op.has("volatile") { "volatile " } else { "" };
-        let element = Ty::stored(scalar);
-        let (shape, value) = match from {
-            Resolved::Vector(items) => {
-                let shape = format!("<{count} x {}>", element.text());
-                let mut whole = "poison".to_owned();
-                for (index, item) in items.iter().enumerate() {
-                    let part = self.read(item, element)?;
-                    whole = self
-                        .value(format_args!("insertelement {shape} {whole}, {} {part}, i32 {index}", element.text()));
-                }
-                (shape, whole)
-            }
-            Resolved::Register(register) if scalar.bits == 64 => {
-                let element = match self.ty(*register) {
-                    ty @ Ty::Ptr(_) => ty,
-                    _ => element,
-                };
-                (element.text().to_owned(), self.read(from, element)?)
-            }
-            from => (element.text().to_owned(), self.read(from, element)?),
-        };
-        self.line(format_args!("store {volatile}{shape} {value}, {} {pointer}, align {bytes}", ty.text()));
-        Some(())
-    }
-
     fn atomic(&mut self, op: &Op<'a>, to: &Resolved<'a>, address: &Resolved<'a>, rest: &[Resolved<'a>]) -> Option<()> {
         let ty = op.ty()?;
         let (scalar, bytes, signed) = (ty.scalar, ty.scalar.bytes(), ty.scalar.is_signed());
-        let (operation, name) = *OPERATIONS.iter().find(|(word, _)| op.has(word))?;
+        let operation = *OPERATIONS.iter().find(|word| op.has(word))?;
         // Without a scope the access is relaxed with the device's scope, also in shared memory.
         let plain = op.only(2, &["global", "shared", "shared::cta", "relaxed", "gpu"])
             && matches!(scalar.bits, 32 | 64)
@@ -243,12 +182,15 @@ impl<'a> Emitter<'a, '_> {
             let old = self.value(format_args!("extractvalue {{ {text}, i1 }} {pair}, 0"));
             return self.write_to(to, element, &old, signed);
         }
-        let name = match (name, scalar.kind) {
+        let name = match (operation, scalar.kind) {
             ("add", Kind::Float | Kind::Brain) => "fadd",
             ("min" | "max", Kind::Float | Kind::Brain) => return None,
             ("min", Kind::Unsigned) => "umin",
             ("max", Kind::Unsigned) => "umax",
-            (name, _) => name,
+            ("exch", _) => "xchg",
+            ("inc", _) => "uinc_wrap",
+            ("dec", _) => "udec_wrap",
+            (same, _) => same,
         };
         let [operand, ..] = rest else { return None };
         if matches!(operation, "inc" | "dec") && !self.is_cpu() {
@@ -258,7 +200,7 @@ impl<'a> Emitter<'a, '_> {
             return self.write_to(to, element, &old, signed);
         }
         // Vectors and pairs are atomic element by element.
-        let mut old = Vec::new();
+        let (mut old, text) = (Vec::new(), element.text());
         for item in Self::elements(operand) {
             for lane in 0..ty.lanes {
                 let value = match ty.lanes {
@@ -270,26 +212,20 @@ impl<'a> Emitter<'a, '_> {
                     }
                 };
                 let at = self.offset(&pointer, own, old.len() as i64 * bytes as i64);
-                let text = element.text();
-                if scalar.bits == 16 && name == "fadd" {
-                    old.push(self.add_half(scalar.kind, &at, element, &value));
-                    continue;
-                }
-                old.push(
-                    self.value(format_args!("atomicrmw {name} {place} {at}, {text} {value} {order}, align {bytes}")),
-                );
+                let update = format!("atomicrmw {name} {place} {at}, {text} {value} {order}, align {bytes}");
+                old.push(match (scalar.bits, name) {
+                    (16, "fadd") => self.add_half(scalar.kind, &at, element, &value),
+                    _ => self.value(update),
+                });
             }
-        }
-        if *to == Resolved::Sink {
-            return Some(());
         }
         for (item, lanes) in Self::elements(to).iter().zip(old.chunks(ty.lanes as usize)) {
             if let [value] = lanes {
                 self.write_to(item, element, value, signed)?;
                 continue;
             }
-            let lanes: Vec<String> =
-                lanes.iter().map(|value| self.cast(value, element, Ty::Int(scalar.bits))).collect();
+            let cast = |value: &String| self.cast(value, element, Ty::Int(scalar.bits));
+            let lanes: Vec<String> = lanes.iter().map(cast).collect();
             let value = self.join(&lanes, scalar.bits);
             self.write_bits(item, ty.bits(), &value, false)?;
         }
@@ -301,8 +237,8 @@ impl<'a> Emitter<'a, '_> {
     fn add_half(&mut self, kind: Kind, place: &str, ty: Ty, value: &str) -> String {
         let (mantissa, bias) = if kind == Kind::Brain { (7, 127) } else { (10, 15) };
         let bits = self.cast(value, ty, Ty::Int(16));
-        let old = self
-            .value(format_args!("call i16 @__mneme_cpu.add16(ptr {place}, i16 {bits}, i64 {mantissa}, i64 {bias})"));
+        let arguments = format!("ptr {place}, i16 {bits}, i64 {mantissa}, i64 {bias}");
+        let old = self.value(format_args!("call i16 @__mneme_cpu.add16({arguments})"));
         self.cast(&old, Ty::Int(16), ty)
     }
 
@@ -316,18 +252,16 @@ impl<'a> Emitter<'a, '_> {
             }
             return self.write_bits(to, bits, &value, false);
         }
-        if op.scalar()?.bits != 64
-            || !op.only(1, &["to", "global", "shared", "const", "local", "param", "shared::cta", "param::entry"])
-        {
+        let known = ["to", "global", "shared", "const", "local", "param", "shared::cta", "param::entry"];
+        if op.scalar()?.bits != 64 || !op.only(1, &known) {
             return None;
         }
         let named = op.space().number();
         let (own, wanted) = if op.has("to") { (Ty::Ptr(0), Ty::Ptr(named)) } else { (Ty::Ptr(named), Ty::Ptr(0)) };
         let pointer = self.read(from, own)?;
-        let pointer = if own == wanted {
-            pointer
-        } else {
-            self.value(format_args!("addrspacecast {} {pointer} to {}", own.text(), wanted.text()))
+        let pointer = match own == wanted {
+            true => pointer,
+            false => self.value(format_args!("addrspacecast {} {pointer} to {}", own.text(), wanted.text())),
         };
         self.write_to(to, wanted, &pointer, false)
     }

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
 
 use super::context::{Context, Target, symbol};
-use super::emitter::{Emitter, double_text, integer_text, single_text};
+use super::emitter::{Emitter, double_in, double_text, integer_text, single_in, single_text};
 use super::error::LiftError;
 use super::lifted::{LIFTED, Lifted};
 use super::parser;
 use super::passing::{by_value, function_type, passed_type, result_type};
-use super::registers::{Registers, Ty};
-use super::resolve::{AddressBase, Body, Item, Names, Resolved, resolve};
+use super::registers::{Registers, Ty, joined};
+use super::resolve::{AddressBase, Body, Names, Resolved, resolve};
 use super::syntax::*;
 
 /// The keys of a kernel's annotations for the number of blocks in a cluster along each axis.
@@ -48,13 +48,10 @@ pub fn lift(text: &str) -> Result<Lifted, LiftError> {
         }
     }
     for (alias, aliasee, line) in &module.aliases {
-        let Some(index) = names.functions.get(aliasee) else {
-            return Err(LiftError::at(*line, format!("{aliasee} is not declared")));
-        };
-        if module.functions[*index].body.is_none() {
-            return Err(LiftError::at(*line, format!("{aliasee} is not defined")));
-        }
-        names.functions.insert(alias, *index);
+        let missing = |what| LiftError::at(*line, format!("{aliasee} is not {what}"));
+        let index = *names.functions.get(aliasee).ok_or_else(|| missing("declared"))?;
+        module.functions[index].body.as_ref().ok_or_else(|| missing("defined"))?;
+        names.functions.insert(alias, index);
     }
     for variable in variables.iter_mut().filter(|variable| matches!(variable.space, Space::Global | Space::Const)) {
         // The loader of the module finds variables by name, including hidden ones.
@@ -66,8 +63,8 @@ pub fn lift(text: &str) -> Result<Lifted, LiftError> {
             bodies.insert(index, resolve(function, statements, &module, &names, &mut hoisted, variables.len())?);
         }
     }
-    let mut taken: HashMap<String, u32> = variables.iter().map(|variable| (variable.name.to_owned(), 0)).collect();
     let mut all: Vec<String> = variables.iter().map(|variable| variable.name.to_owned()).collect();
+    let mut taken: HashMap<String, u32> = all.iter().map(|name| (name.clone(), 0)).collect();
     for variable in &mut hoisted {
         // Variables of functions are private to them.
         variable.linkage.visible = false;
@@ -79,8 +76,9 @@ pub fn lift(text: &str) -> Result<Lifted, LiftError> {
     let mut ir = String::with_capacity(text.len() * 2);
     let _ = write!(ir, "target datalayout = \"{LAYOUT}\"\ntarget triple = \"nvptx64-nvidia-cuda\"\n\n");
     for index in (0..context.variables.len()).filter(|index| !dynamic.contains(index)) {
-        let line = variable(&context, &names, index)?;
-        ir.push_str(&line);
+        let variable = &context.variables[index];
+        let parts = Vec::new();
+        ir.push_str(&Definition { context: &context, names: &names, variable, parts }.write(index)?);
     }
     let mut annotations = Vec::new();
     let mut directives = BTreeMap::new();
@@ -90,7 +88,7 @@ pub fn lift(text: &str) -> Result<Lifted, LiftError> {
         }
         match bodies.get(&index) {
             Some(body) => define(&mut context, function, body, &mut ir)?,
-            None => declare(&context, function, &mut ir)?,
+            None => declare(function, &mut ir)?,
         }
         if function.entry && function.body.is_some() {
             annotate(function, &mut annotations, &mut directives)?;
@@ -98,7 +96,7 @@ pub fn lift(text: &str) -> Result<Lifted, LiftError> {
     }
     for (alias, aliasee, line) in &module.aliases {
         let index = names.functions[aliasee];
-        let (ty, _) = function_type(&module.functions[index].signature, *line)?;
+        let ty = function_type(&module.functions[index].signature, *line)?;
         let _ = writeln!(ir, "{} = alias {ty}, ptr {}", symbol(alias), symbol(module.functions[index].name));
     }
     for declaration in &context.declarations {
@@ -117,8 +115,7 @@ pub fn lift(text: &str) -> Result<Lifted, LiftError> {
     let first = context.debug.write(&mut ir);
     if !annotations.is_empty() {
         let numbers = first..first + annotations.len();
-        let list = numbers.clone().map(|number| format!("!{number}")).collect::<Vec<_>>().join(", ");
-        let _ = writeln!(ir, "!nvvm.annotations = !{{{list}}}");
+        let _ = writeln!(ir, "!nvvm.annotations = !{{{}}}", joined(numbers.clone(), |number| format!("!{number}")));
         for (number, annotation) in numbers.zip(&annotations) {
             let _ = writeln!(ir, "!{number} = !{{{annotation}}}");
         }
@@ -136,16 +133,12 @@ pub fn lift(text: &str) -> Result<Lifted, LiftError> {
 
 /// An unused name derived from another one.
 fn unused_name(taken: &mut HashMap<String, u32>, name: &str) -> String {
-    let Some(last) = taken.get(name).copied() else {
-        taken.insert(name.to_owned(), 0);
-        return name.to_owned();
-    };
-    let numbers = last + 1..;
-    let (number, new) = numbers
-        .map(|number| (number, format!("{name}${number}")))
-        .find(|(_, new)| !taken.contains_key(new))
-        .unwrap_or_default();
-    taken.insert(name.to_owned(), number);
+    let mut new = name.to_owned();
+    while taken.contains_key(&new) {
+        let last = taken.entry(name.to_owned()).or_default();
+        *last += 1;
+        new = format!("{name}${last}");
+    }
     taken.insert(new.clone(), 0);
     new
 }
@@ -191,27 +184,21 @@ fn annotate(
                         add(key, numbers.get(index).copied().unwrap_or(1));
                     }
                 }
-                let numbers = numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(", ");
-                let line = format!(".{directive} {numbers}");
+                let line = format!(".{directive} {}", joined(numbers, u64::to_string));
                 directives.entry(function.name.to_owned()).or_default().push(line.trim_end().to_owned());
             }
             "maxnctapersm" => {}
             other => {
-                return Err(LiftError::at(
-                    function.line,
-                    format!("the directive .{other} of the kernel {}", function.name),
-                ));
+                let what = format!("the directive .{other} of the kernel {}", function.name);
+                return Err(LiftError::at(function.line, what));
             }
         }
     }
     // Kernel parameters are read-only: their addresses are those of the launch.
-    let constant: Vec<String> = (1..)
-        .zip(&function.signature.params)
-        .filter(|(_, param)| param.bytes.is_some())
-        .map(|(number, _)| format!("i32 {number}"))
-        .collect();
+    let constant = (1..).zip(&function.signature.params).filter(|(_, param)| param.bytes.is_some());
+    let constant = joined(constant, |(number, _)| format!("i32 {number}"));
     if !constant.is_empty() {
-        let _ = write!(text, ", !\"grid_constant\", !{{{}}}", constant.join(", "));
+        let _ = write!(text, ", !\"grid_constant\", !{{{constant}}}");
     }
     annotations.push(text);
     Ok(())
@@ -228,201 +215,159 @@ enum Part {
     Address(String, u32),
 }
 
-fn variable(context: &Context<'_>, names: &Names<'_>, index: usize) -> Result<String, LiftError> {
-    let variable = &context.variables[index];
-    let name = context.variable_name(index);
-    let element = Ty::stored(variable.scalar).text();
-    let align = variable.alignment();
-    let space = match variable.space {
-        Space::Global => 1,
-        Space::Shared => 3,
-        Space::Const => 4,
-        _ => {
-            return Err(LiftError::at(
-                variable.line,
-                format!("{}, a local variable outside of functions", variable.name),
-            ));
-        }
-    };
-    // Other code may initialise the variable before any code of the module runs; shared memory starts with unknown
-    // contents.
-    let loaded = "externally_initialized ";
-    if variable.linkage.external || variable.count.is_none() {
-        let count = variable.count.unwrap_or(0);
-        let ty = if variable.is_array { format!("[{count} x {element}]") } else { element.to_owned() };
-        return Ok(format!("{name} = external addrspace({space}) {loaded}global {ty}, align {align}\n"));
+/// The definition of a variable.
+struct Definition<'c> {
+    context: &'c Context<'c>,
+    names: &'c Names<'c>,
+    variable: &'c Variable<'c>,
+    /// The initialiser.
+    parts: Vec<Part>,
+}
+
+impl Definition<'_> {
+    fn fail<T>(&self, what: impl Into<String>) -> Result<T, LiftError> {
+        Err(LiftError::at(self.variable.line, what))
     }
-    let count = variable.count.unwrap_or(1);
-    let linkage = match (variable.linkage.weak, variable.linkage.visible) {
-        (true, _) => "weak_odr ",
-        (_, true) => "",
-        _ => "internal ",
-    };
-    let value = match &variable.initial {
-        _ if space == 3 => format!("[{count} x {element}] undef"),
-        None => format!("[{count} x {element}] zeroinitializer"),
-        Some(initial) => {
-            let mut parts = Vec::new();
-            flatten(
-                context,
-                names,
-                variable,
-                initial,
-                &[&[count_of_first(variable)][..], &variable.inner].concat(),
-                &mut parts,
-            )?;
-            let is_part = |part: &Part| matches!(part, Part::Address(_, bytes) if *bytes < 8);
-            if parts.iter().any(is_part) || (variable.scalar.bits != 8 && has_masks(initial)) {
-                return Err(in_part(variable));
+
+    fn write(mut self, index: usize) -> Result<String, LiftError> {
+        let (variable, name) = (self.variable, self.context.variable_name(index));
+        let Variable { linkage, space, count, .. } = *variable;
+        let (element, align) = (Ty::stored(variable.scalar).text(), variable.alignment());
+        if !matches!(space, Space::Global | Space::Shared | Space::Const) {
+            return self.fail(format!("{}, a local variable outside of functions", variable.name));
+        }
+        // Other code may initialise the variable before any code of the module runs; shared memory starts with unknown
+        // contents.
+        let place = format!("addrspace({}) externally_initialized global", space.number());
+        let Some(count) = count.filter(|_| !linkage.external) else {
+            let count = count.unwrap_or(0);
+            let ty = if variable.is_array { format!("[{count} x {element}]") } else { element.to_owned() };
+            return Ok(format!("{name} = external {place} {ty}, align {align}\n"));
+        };
+        let linkage = match (linkage.weak, linkage.visible) {
+            (true, _) => "weak_odr ",
+            (_, true) => "",
+            _ => "internal ",
+        };
+        let value = match &variable.initial {
+            _ if space == Space::Shared => format!("[{count} x {element}] undef"),
+            None => format!("[{count} x {element}] zeroinitializer"),
+            Some(initial) => {
+                let first = count / variable.inner.iter().product::<u64>().max(1);
+                self.flatten(initial, &[&[first][..], &variable.inner].concat())?;
+                if self.parts.iter().any(|part| matches!(part, Part::Address(_, bytes) if *bytes < 8)) {
+                    return self.fail_in_part();
+                }
+                initial_text(&self.parts, element)
             }
-            initial_text(&parts, element)
-        }
-    };
-    Ok(format!("{name} = {linkage}addrspace({space}) {loaded}global {value}, align {align}\n"))
-}
-
-fn in_part(variable: &Variable<'_>) -> LiftError {
-    LiftError::at(variable.line, format!("{}, which is initialised with a part of an address", variable.name))
-}
-
-fn has_masks(initial: &Initializer<'_>) -> bool {
-    match initial {
-        Initializer::Value(constant) => matches!(constant, Constant::Masked { .. }),
-        Initializer::List(items) => items.iter().any(has_masks),
+        };
+        Ok(format!("{name} = {linkage}{place} {value}, align {align}\n"))
     }
-}
 
-fn count_of_first(variable: &Variable<'_>) -> u64 {
-    let inner: u64 = variable.inner.iter().product::<u64>().max(1);
-    variable.count.unwrap_or(1) / inner
+    fn fail_in_part<T>(&self) -> Result<T, LiftError> {
+        self.fail(format!("{}, which is initialised with a part of an address", self.variable.name))
+    }
+
+    fn flatten(&mut self, initial: &Initializer<'_>, dimensions: &[u64]) -> Result<(), LiftError> {
+        let name = self.variable.name;
+        let items = match initial {
+            Initializer::List(items) => items,
+            Initializer::Value(Constant::Masked { name, offset, generic, mask }) => {
+                let address = self.address(name, *offset, *generic)?;
+                match self.parts.last_mut() {
+                    _ if self.variable.scalar.bits != 8 => return self.fail_in_part(),
+                    Some(Part::Address(begun, bytes))
+                        if *begun == address && *bytes < 8 && *mask == 0xff << (8 * *bytes) =>
+                    {
+                        *bytes += 1;
+                    }
+                    _ if *mask == 0xff => self.parts.push(Part::Address(address, 1)),
+                    _ => return self.fail_in_part(),
+                }
+                return Ok(());
+            }
+            Initializer::Value(constant) => {
+                let part = self.constant(constant)?;
+                self.parts.push(part);
+                return Ok(());
+            }
+        };
+        let Some((own, inner)) = dimensions.split_first() else {
+            return self.fail(format!("{name}, whose initialiser has too many braces"));
+        };
+        let size: u64 = inner.iter().product();
+        // Braces of inner dimensions are optional.
+        let is_value = |item: &Initializer<'_>| matches!(item, Initializer::Value(_));
+        let flat = !inner.is_empty() && items.iter().all(is_value);
+        if !flat && !inner.is_empty() && items.iter().any(is_value) {
+            return self.fail(format!("{name}, whose initialiser mixes braces"));
+        }
+        let most = if flat { own.saturating_mul(size) } else { *own };
+        let Some(missing) = most.checked_sub(items.len() as u64) else {
+            return self.fail(format!("{name} has more values than elements"));
+        };
+        for item in items {
+            self.flatten(item, inner)?;
+        }
+        if missing > 0 {
+            self.parts.push(Part::Zeros(if flat { missing } else { missing.saturating_mul(size) }));
+        }
+        Ok(())
+    }
+
+    fn constant(&self, constant: &Constant<'_>) -> Result<Part, LiftError> {
+        let text = match (constant, Ty::stored(self.variable.scalar)) {
+            (Constant::Int(value), Ty::Int(bits)) => Some(integer_text(*value, bits)),
+            (Constant::Int(value), Ty::F32) => Some(single_text((*value as f32).to_bits())),
+            (Constant::Int(value), Ty::F64) => Some(double_text((*value as f64).to_bits())),
+            (Constant::F32(bits), ty) => single_in(*bits, ty),
+            (Constant::F64(bits), ty) => double_in(*bits, ty),
+            (Constant::Address { name, offset, generic }, Ty::Int(64)) => {
+                return Ok(Part::Address(self.address(name, *offset, *generic)?, 8));
+            }
+            _ => None,
+        };
+        match text {
+            Some(text) => Ok(Part::Value(text)),
+            None => self.fail(format!("the initial value of {}", self.variable.name)),
+        }
+    }
+
+    /// The address of a symbol, in its own space or converted to generic, as a number.
+    fn address(&self, name: &str, offset: i64, generic: bool) -> Result<String, LiftError> {
+        let (base, space) = match (self.names.variables.get(name), self.names.functions.get(name)) {
+            (Some(index), _) => (self.context.variable_name(*index), self.context.variables[*index].space.number()),
+            (None, Some(index)) => (self.context.function_name(*index), 0),
+            _ => return self.fail(format!("{name} is not declared")),
+        };
+        let own = Ty::Ptr(space).text();
+        let pointer = if generic && space != 0 { format!("addrspacecast ({own} {base} to ptr)") } else { base };
+        let own = if generic { "ptr" } else { own };
+        let pointer = match offset {
+            0 => pointer,
+            offset => format!("getelementptr (i8, {own} {pointer}, i64 {offset})"),
+        };
+        Ok(format!("ptrtoint ({own} {pointer} to i64)"))
+    }
 }
 
 fn initial_text(parts: &[Part], element: &str) -> String {
-    let is_plain = parts.iter().all(|part| matches!(part, Part::Value(_)));
-    if is_plain {
-        let values = parts.iter().map(|part| match part {
-            Part::Value(value) => format!("{element} {value}"),
-            _ => String::new(),
-        });
-        return format!("[{} x {element}] [{}]", parts.len(), values.collect::<Vec<_>>().join(", "));
-    }
     // Runs of values stay arrays: the back end writes a single list anyway.
     let (mut types, mut values) = (Vec::new(), Vec::new());
     for part in parts {
         let (ty, value) = match part {
-            Part::Zeros(0) => continue,
-            Part::Zeros(count) => (format!("[{count} x {element}]"), "zeroinitializer".to_owned()),
-            Part::Value(value) => (element.to_owned(), value.clone()),
-            Part::Address(value, _) => ("i64".to_owned(), value.clone()),
+            Part::Zeros(count) => (format!("[{count} x {element}]"), "zeroinitializer"),
+            Part::Value(value) => (element.to_owned(), value.as_str()),
+            Part::Address(value, _) => ("i64".to_owned(), value.as_str()),
         };
         values.push(format!("{ty} {value}"));
         types.push(ty);
     }
-    format!("<{{ {} }}> <{{ {} }}>", types.join(", "), values.join(", "))
-}
-
-fn flatten(
-    context: &Context<'_>,
-    names: &Names<'_>,
-    variable: &Variable<'_>,
-    initial: &Initializer<'_>,
-    dimensions: &[u64],
-    parts: &mut Vec<Part>,
-) -> Result<(), LiftError> {
-    match initial {
-        Initializer::Value(Constant::Masked { name, offset, generic, mask }) => {
-            let address = address_text(context, names, variable, (name, *offset, *generic))?;
-            match parts.last_mut() {
-                Some(Part::Address(begun, bytes))
-                    if *begun == address && *bytes < 8 && *mask == 0xff << (8 * *bytes) =>
-                {
-                    *bytes += 1;
-                }
-                _ if *mask == 0xff => parts.push(Part::Address(address, 1)),
-                _ => return Err(in_part(variable)),
-            }
-        }
-        Initializer::Value(constant) => parts.push(constant_part(context, names, variable, constant)?),
-        Initializer::List(items) => {
-            let Some((own, inner)) = dimensions.split_first() else {
-                return Err(LiftError::at(
-                    variable.line,
-                    format!("{}, whose initialiser has too many braces", variable.name),
-                ));
-            };
-            let size: u64 = inner.iter().product();
-            // Braces of inner dimensions are optional.
-            let flat = !inner.is_empty() && items.iter().all(|item| matches!(item, Initializer::Value(_)));
-            let most = if flat { own.saturating_mul(size) } else { *own };
-            if items.len() as u64 > most {
-                return Err(LiftError::at(variable.line, format!("{} has more values than elements", variable.name)));
-            }
-            for item in items {
-                match item {
-                    Initializer::Value(_) if !flat && !inner.is_empty() => {
-                        return Err(LiftError::at(
-                            variable.line,
-                            format!("{}, whose initialiser mixes braces", variable.name),
-                        ));
-                    }
-                    item => flatten(context, names, variable, item, inner, parts)?,
-                }
-            }
-            let missing = most - items.len() as u64;
-            let zeros = if flat { missing } else { missing.saturating_mul(size) };
-            if zeros > 0 {
-                parts.push(Part::Zeros(zeros));
-            }
-        }
+    let (count, types, values) = (types.len(), types.join(", "), values.join(", "));
+    match parts.iter().all(|part| matches!(part, Part::Value(_))) {
+        true => format!("[{count} x {element}] [{values}]"),
+        false => format!("<{{ {types} }}> <{{ {values} }}>"),
     }
-    Ok(())
-}
-
-fn constant_part(
-    context: &Context<'_>,
-    names: &Names<'_>,
-    variable: &Variable<'_>,
-    constant: &Constant<'_>,
-) -> Result<Part, LiftError> {
-    let scalar = variable.scalar;
-    let ty = Ty::stored(scalar);
-    let wrong = || LiftError::at(variable.line, format!("the initial value of {}", variable.name));
-    Ok(Part::Value(match (constant, ty) {
-        (Constant::Int(value), Ty::Int(bits)) => integer_text(*value, bits),
-        (Constant::Int(value), Ty::F32) => single_text((*value as f32).to_bits()),
-        (Constant::Int(value), Ty::F64) => double_text((*value as f64).to_bits()),
-        (Constant::F32(bits), Ty::F32) => single_text(*bits),
-        (Constant::F32(bits), Ty::Int(32)) => bits.to_string(),
-        (Constant::F64(bits), Ty::F64) => double_text(*bits),
-        (Constant::F64(bits), Ty::F32) => single_text((f64::from_bits(*bits) as f32).to_bits()),
-        (Constant::F64(bits), Ty::Int(64)) => bits.to_string(),
-        (Constant::Address { name, offset, generic }, Ty::Int(64)) => {
-            return Ok(Part::Address(address_text(context, names, variable, (name, *offset, *generic))?, 8));
-        }
-        _ => return Err(wrong()),
-    }))
-}
-
-/// The address of a symbol, in its own space or converted to generic, as a number.
-fn address_text(
-    context: &Context<'_>,
-    names: &Names<'_>,
-    variable: &Variable<'_>,
-    (name, offset, generic): (&str, i64, bool),
-) -> Result<String, LiftError> {
-    let (base, space) = match (names.variables.get(name), names.functions.get(name)) {
-        (Some(index), _) => (context.variable_name(*index), context.variables[*index].space.number()),
-        (None, Some(index)) => (context.function_name(*index), 0),
-        _ => return Err(LiftError::at(variable.line, format!("{name} is not declared"))),
-    };
-    let own = Ty::Ptr(space).text();
-    let pointer = if generic && space != 0 { format!("addrspacecast ({own} {base} to ptr)") } else { base };
-    let own = if generic { "ptr" } else { own };
-    let pointer = match offset {
-        0 => pointer,
-        offset => format!("getelementptr (i8, {own} {pointer}, i64 {offset})"),
-    };
-    Ok(format!("ptrtoint ({own} {pointer} to i64)"))
 }
 
 // Functions.
@@ -445,65 +390,37 @@ fn know_pointers(function: &mut Function<'_>) {
     function.signature.returns.iter_mut().for_each(|param| param.pointer = *returns && is_word(param));
 }
 
-fn declare(context: &Context<'_>, function: &Function<'_>, ir: &mut String) -> Result<(), LiftError> {
-    let _ = context;
-    let params: Vec<String> =
-        function.signature.params.iter().map(|param| by_value(param).unwrap_or_else(|| passed_type(param))).collect();
+fn declare(function: &Function<'_>, ir: &mut String) -> Result<(), LiftError> {
+    let params = joined(&function.signature.params, |param| by_value(param).unwrap_or_else(|| passed_type(param)));
     let result = result_type(&function.signature, function.line)?;
     let noreturn = if function.noreturn { " noreturn" } else { "" };
-    let _ = writeln!(ir, "declare {result} {}({}) #3{noreturn}", symbol(function.name), params.join(", "));
+    let _ = writeln!(ir, "declare {result} {}({params}) #3{noreturn}", symbol(function.name));
     Ok(())
 }
 
 /// How each parameter of a function is passed directly; only possible if all reads take the whole parameter.
 fn direct(function: &Function<'_>, body: &Body<'_>, types: &[Ty]) -> Vec<Option<Ty>> {
-    let mut direct: Vec<Option<Ty>> = function
-        .signature
-        .params
-        .iter()
-        .map(|param| (param.bytes.is_none() && !param.in_register).then(|| Ty::stored(param.scalar)))
-        .collect();
+    let params = &function.signature.params;
+    let stored = |param: &Param<'_>| (param.bytes.is_none() && !param.in_register).then(|| Ty::stored(param.scalar));
+    let mut direct: Vec<Option<Ty>> = params.iter().map(stored).collect();
     // A pointer has the type of its destination register.
     let mut pointers: Vec<Option<Ty>> = vec![None; direct.len()];
-    for item in &body.items {
-        let Item::Op(op) = item else { continue };
-        let is_load = op.name == "ld" && op.operands.len() == 2;
-        for (index, operand) in op.operands.iter().enumerate() {
-            let mut spoil = |place: &AddressBase| {
-                if let AddressBase::Param(number) = place {
-                    direct[*number] = None;
-                }
-            };
-            match operand {
-                Resolved::Bracket(items) => match &items[..] {
-                    [Resolved::Address(AddressBase::Param(number), 0)] if is_load && index == 1 => {
-                        let whole = op
-                            .scalar()
-                            .is_some_and(|scalar| scalar.bits == function.signature.params[*number].scalar.bits);
-                        match &op.operands[0] {
-                            Resolved::Register(register) if whole => {
-                                if let ty @ Ty::Ptr(_) = types[*register as usize] {
-                                    pointers[*number] = pointers[*number].or(Some(ty));
-                                }
-                            }
-                            _ => spoil(&AddressBase::Param(*number)),
-                        }
-                    }
-                    items => items.iter().for_each(|item| {
-                        if let Resolved::Address(place, _) = item {
-                            spoil(place);
-                        }
-                    }),
-                },
-                Resolved::Address(place, _) => spoil(place),
-                Resolved::Vector(items) | Resolved::List(items) => items.iter().for_each(|item| {
-                    if let Resolved::Address(place, _) = item {
-                        spoil(place);
-                    }
-                }),
-                _ => {}
+    for op in body.ops() {
+        if let ("ld", [Resolved::Register(to), Resolved::Bracket(items)]) = (op.name, &op.operands[..])
+            && let [Resolved::Address(AddressBase::Param(number), 0)] = items[..]
+            && op.scalar().is_some_and(|scalar| scalar.bits == params[number].scalar.bits)
+        {
+            if let ty @ Ty::Ptr(_) = types[*to as usize] {
+                pointers[number] = pointers[number].or(Some(ty));
             }
+            continue;
         }
+        let mut spoil = |leaf: &Resolved<'_>| {
+            if let Resolved::Address(AddressBase::Param(number), _) = leaf {
+                direct[*number] = None;
+            }
+        };
+        op.operands.iter().for_each(|operand| operand.leaves(&mut spoil));
     }
     if function.entry {
         for (passed, pointer) in direct.iter_mut().zip(pointers) {
@@ -518,8 +435,7 @@ fn direct(function: &Function<'_>, body: &Body<'_>, types: &[Ty]) -> Vec<Option<
 /// The offsets in each parameter at which addresses are loaded.
 fn pointers_in(function: &Function<'_>, body: &Body<'_>, types: &[Ty]) -> Vec<BTreeSet<u64>> {
     let mut pointers = vec![BTreeSet::new(); function.signature.params.len()];
-    for item in &body.items {
-        let Item::Op(op) = item else { continue };
+    for op in body.ops() {
         if let ("ld", [Resolved::Register(to), Resolved::Bracket(places)]) = (op.name, &op.operands[..])
             && let ([Resolved::Address(AddressBase::Param(number), offset)], Ty::Ptr(_)) =
                 (&places[..], types[*to as usize])
@@ -556,20 +472,14 @@ fn define<'a>(
     let registers = Registers::of(body, &context.variables);
     let direct = direct(function, body, &registers.types);
     let pointers = pointers_in(function, body, &registers.types);
-    let params: Vec<String> = function
-        .signature
-        .params
-        .iter()
-        .enumerate()
-        .map(|(index, param)| {
-            let ty = match by_value(param) {
-                Some(_) if function.entry => aggregate(param, &pointers[index]),
-                Some(ty) => ty,
-                None => direct[index].map_or_else(|| passed_type(param), |ty| ty.text().to_owned()),
-            };
-            format!("{ty} %P{index}")
-        })
-        .collect();
+    let params = joined(function.signature.params.iter().enumerate(), |(index, param)| {
+        let ty = match by_value(param) {
+            Some(_) if function.entry => aggregate(param, &pointers[index]),
+            Some(ty) => ty,
+            None => direct[index].map_or_else(|| passed_type(param), |ty| ty.text().to_owned()),
+        };
+        format!("{ty} %P{index}")
+    });
     let result = if function.entry { "void".to_owned() } else { result_type(&function.signature, function.line)? };
     let linkage = match function.linkage {
         Linkage { weak: true, .. } => "weak_odr ",
@@ -580,6 +490,6 @@ fn define<'a>(
     };
     let (code, place) = Emitter::new(context, function, body, registers, direct).write()?;
     let name = symbol(function.name);
-    let _ = write!(ir, "define {linkage}{result} {name}({}) #0{place} {{\nentry:\n{code}}}\n\n", params.join(", "));
+    let _ = write!(ir, "define {linkage}{result} {name}({params}) #0{place} {{\nentry:\n{code}}}\n\n");
     Ok(())
 }

@@ -22,7 +22,7 @@ impl<'a> Emitter<'a, '_> {
                 }
                 _ => return None,
             };
-            lanes.push(match op.words()[..] {
+            lanes.push(match op.words[..] {
                 [] => value,
                 ["relu"] => self.call(number, &format!("llvm.smax.{text}"), &[(number, &value), (number, "0")]),
                 _ => return None,

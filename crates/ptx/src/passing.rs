@@ -1,7 +1,7 @@
 //! The types in which functions take arguments and return results.
 
 use super::error::LiftError;
-use super::registers::Ty;
+use super::registers::{Ty, joined};
 use super::syntax::{Param, Signature};
 
 /// The type of a number that is passed.
@@ -15,11 +15,8 @@ pub fn passed_type(param: &Param<'_>) -> String {
         None => passed(param).text().to_owned(),
         Some(bytes) => {
             let unit = param.alignment().min(8);
-            if bytes % unit == 0 && bytes > 0 {
-                format!("[{} x i{}]", bytes / unit, unit * 8)
-            } else {
-                format!("[{bytes} x i8]")
-            }
+            let unit = if bytes % unit == 0 && bytes > 0 { unit } else { 1 };
+            format!("[{} x i{}]", bytes / unit, unit * 8)
         }
     }
 }
@@ -38,12 +35,7 @@ pub fn by_value(param: &Param<'_>) -> Option<String> {
     Some(format!("ptr byval([{bytes} x i8]) align {}", param.alignment()))
 }
 
-/// The type of a function, and the types of its parameters.
-pub fn function_type(signature: &Signature<'_>, line: u32) -> Result<(String, Vec<String>), LiftError> {
-    let params: Vec<String> = signature
-        .params
-        .iter()
-        .map(|param| if param.bytes.is_some() { "ptr".into() } else { passed_type(param) })
-        .collect();
-    Ok((format!("{} ({})", result_type(signature, line)?, params.join(", ")), params))
+pub fn function_type(signature: &Signature<'_>, line: u32) -> Result<String, LiftError> {
+    let param = |param: &Param<'_>| if param.bytes.is_some() { "ptr".into() } else { passed_type(param) };
+    Ok(format!("{} ({})", result_type(signature, line)?, joined(&signature.params, param)))
 }

@@ -3,7 +3,7 @@
 //! A sum is treated as an address plus an offset only if the analysis proves which operand is the address. A wrong base
 //! would name another object, or another state space, to the optimiser than the code accesses.
 
-use super::resolve::{AddressBase, Body, Item, Op, RegisterId, Resolved};
+use super::resolve::{AddressBase, Body, Op, RegisterId, Resolved};
 use super::syntax::{Space, Variable};
 
 /// How often the search for addresses starts again from the addresses found.
@@ -43,8 +43,7 @@ impl<'b, 'a> Flow<'b, 'a> {
         let bits: Vec<u32> = body.registers.iter().map(|scalar| scalar.bits).collect();
         let holds_addresses = body.registers.iter().map(|scalar| scalar.bits == 64 && !scalar.is_float()).collect();
         let (mut steps, mut readers) = (Vec::new(), vec![Vec::new(); bits.len()]);
-        for item in &body.items {
-            let Item::Op(op) = item else { continue };
+        for op in body.ops() {
             let mut written = Vec::new();
             op.written(&mut |register| written.push(register));
             // Predicates are not addresses.
@@ -84,8 +83,21 @@ fn reads_memory(op: &Op<'_>) -> bool {
 }
 
 /// Whether an operand is an address with a base that satisfies `of`.
-fn takes_address(op: &Op<'_>, of: &dyn Fn(AddressBase) -> bool) -> bool {
+fn takes_address(op: &Op<'_>, of: fn(AddressBase) -> bool) -> bool {
     op.operands.iter().skip(1).any(|operand| matches!(operand, Resolved::Address(place, _) if of(*place)))
+}
+
+/// Whether an operand is a register for which `held` holds, or a number.
+fn is_number(operand: &Resolved<'_>, held: impl Fn(usize) -> bool) -> bool {
+    match operand {
+        Resolved::Register(register) => held(*register as usize),
+        other => matches!(other, Resolved::Int(_) | Resolved::Special(_)),
+    }
+}
+
+/// Whether an operand is a register for which `held` holds.
+fn is_register(operand: &Resolved<'_>, held: impl Fn(usize) -> bool) -> bool {
+    matches!(operand, Resolved::Register(register) if held(*register as usize))
 }
 
 fn registers_where(held: &[bool]) -> impl Iterator<Item = RegisterId> {
@@ -101,21 +113,18 @@ impl Provenance {
 
     pub fn of(body: &Body<'_>, variables: &[Variable<'_>]) -> Self {
         let flow = Flow::of(body);
-        let in_frame = |place: AddressBase| {
-            matches!(place, AddressBase::Local(_) | AddressBase::Param(_) | AddressBase::Return(_))
-        };
-        let frame = flow.steps.iter().filter(|step| takes_address(step.op, &in_frame));
+        let frame = flow.steps.iter().filter(|step| takes_address(step.op, AddressBase::is_in_frame));
         let of_frame = flow.reached(frame.flat_map(|step| step.written.iter().copied()), 0);
 
         let direct = direct(body, variables, &flow);
         let sources = sources(body);
         let unknown = unknown(body, &flow);
-        let made = |op: &Op<'_>| matches!(op.name, "cvta" | "mapa") || takes_address(op, &|_| true);
+        let made = |op: &Op<'_>| matches!(op.name, "cvta" | "mapa") || takes_address(op, |_| true);
         let made: Vec<RegisterId> =
             flow.steps.iter().filter(|step| made(step.op)).flat_map(|step| step.written.iter().copied()).collect();
         let derived_from = |spaces: &[Option<u32>]| {
-            let addresses = spaces.iter().enumerate().filter(|(_, space)| space.is_some());
-            flow.reached(addresses.map(|(index, _)| index as RegisterId).chain(made.iter().copied()), 0)
+            let addresses = (0..).zip(spaces).filter(|(_, space)| space.is_some()).map(|(register, _)| register);
+            flow.reached(addresses.chain(made.iter().copied()), 0)
         };
         let mut derived = derived_from(&direct.spaces);
         let mut spaces = None;
@@ -160,16 +169,10 @@ fn unmix(
     });
     loop {
         let is_address = |operand: &Resolved<'_>| match operand {
-            Resolved::Register(register) => spaces[*register as usize] == shared,
-            Resolved::Address(AddressBase::Global(index), _) => {
-                variables.get(*index).is_some_and(|variable| variable.space == Space::Shared)
-            }
-            _ => false,
+            Resolved::Address(place, _) => space_of(*place, variables) == shared,
+            operand => is_register(operand, |register| spaces[register] == shared),
         };
-        let is_offset = |operand: &Resolved<'_>| match operand {
-            Resolved::Register(register) => !derived[*register as usize],
-            other => matches!(other, Resolved::Int(_) | Resolved::Special(_)),
-        };
+        let is_offset = |operand: &Resolved<'_>| is_number(operand, |register| !derived[register]);
         let makes_address = |op: &Op<'_>| match (op.name, &op.operands[..]) {
             ("mov", [_, from]) => is_address(from),
             ("cvta", _) => op.has("to") && op.space() == Space::Shared,
@@ -205,24 +208,18 @@ fn words(
     let mut words: Vec<bool> = (0..of_frame.len()).map(is_candidate).collect();
     loop {
         let mut others: Vec<RegisterId> = Vec::new();
-        for item in &body.items {
-            let Item::Op(op) = item else { continue };
-            let is_word = |register: RegisterId| words[register as usize];
-            let mut named = Vec::new();
-            op.operands.iter().for_each(|operand| operand.registers(&mut |register| named.push(register)));
-            if !named.iter().any(|register| is_word(*register)) {
+        for op in body.ops() {
+            let is_word = |register: &RegisterId| words[*register as usize];
+            let mut named = op.named();
+            named.retain(is_word);
+            if named.is_empty() {
                 continue;
             }
-            let is_number = |operand: &Resolved<'_>| match operand {
-                Resolved::Register(register) => {
-                    !derived[*register as usize] && !of_frame[*register as usize] && flow.bits[*register as usize] == 32
-                }
-                other => matches!(other, Resolved::Int(_)),
-            };
-            let is = |operand: &Resolved<'_>| matches!(operand, Resolved::Register(register) if is_word(*register));
-            let is_whole = |operand: &Resolved<'_>| {
-                let at = |register: &RegisterId| of_frame[*register as usize] && spaces[*register as usize] == Some(0);
-                matches!(operand, Resolved::Register(register) if at(register))
+            let is = |operand: &Resolved<'_>| is_register(operand, |register| words[register]);
+            let is_whole = |operand| is_register(operand, |register| of_frame[register] && spaces[register] == Some(0));
+            let is_word_offset = |operand: &Resolved<'_>| {
+                let is_free = |register: usize| !derived[register] && !of_frame[register] && flow.bits[register] == 32;
+                is_number(operand, is_free) && !matches!(operand, Resolved::Special(_))
             };
             let in_frame = |operand: &Resolved<'_>| {
                 matches!(operand, Resolved::Address(AddressBase::Local(_) | AddressBase::Param(_), _))
@@ -231,19 +228,19 @@ fn words(
                 ("cvt", [to, from]) => is(to) && is_whole(from) && op.modifiers == ["u32", "u64"],
                 ("mov", [to, from]) => is(to) && (is(from) || in_frame(from)),
                 ("add", [to, first, second]) => {
-                    let is_sum = is(first) && is_number(second) || is(second) && is_number(first);
+                    let is_sum = is(first) && is_word_offset(second) || is(second) && is_word_offset(first);
                     is(to) && is_sum && op.modifiers.len() == 1
                 }
-                ("sub", [to, base, offset]) => is(to) && is(base) && is_number(offset) && op.modifiers.len() == 1,
+                ("sub", [to, base, offset]) => is(to) && is(base) && is_word_offset(offset) && op.modifiers.len() == 1,
                 ("ld" | "st", operands) if op.space() == Space::Local => operands.iter().all(|operand| {
                     let mut has_word = false;
-                    operand.registers(&mut |register| has_word |= is_word(register));
+                    operand.registers(&mut |register| has_word |= is_word(&register));
                     !has_word || matches!(operand, Resolved::Bracket(_))
                 }),
                 _ => false,
             };
             if !is_allowed {
-                others.extend(named.into_iter().filter(|register| is_word(*register)));
+                others.extend(named);
             }
         }
         if others.is_empty() {
@@ -257,8 +254,7 @@ fn words(
 /// addresses.
 fn sources(body: &Body<'_>) -> Vec<bool> {
     let mut sources = vec![true; body.registers.len()];
-    for item in &body.items {
-        let Item::Op(op) = item else { continue };
+    for op in body.ops() {
         let is_source = matches!(
             op.name,
             "ld" | "ldu" | "mov" | "cvta" | "add" | "sub" | "selp" | "mad" | "and" | "or" | "xor" | "min" | "max"
@@ -316,37 +312,29 @@ impl Found {
 fn direct(body: &Body<'_>, variables: &[Variable<'_>], flow: &Flow<'_, '_>) -> Found {
     let count = body.registers.len();
     let mut found = Found { spaces: vec![None; count], to_global: vec![false; count] };
-    for item in &body.items {
-        let Item::Op(op) = item else { continue };
-        match op.name {
-            "ld" | "ldu" | "st" | "atom" | "red" | "prefetch" => {
-                let bracket = op.operands.iter().find_map(|operand| match operand {
-                    Resolved::Bracket(items) => items.first(),
-                    _ => None,
-                });
-                if let Some(Resolved::Register(register) | Resolved::Sum(register, _)) = bracket {
-                    found.mark(flow, *register, op.space().number());
+    for op in body.ops() {
+        match (op.name, &op.operands[..]) {
+            ("ld" | "ldu" | "st" | "atom" | "red" | "prefetch", _) => {
+                if let Some(Resolved::Bracket(items)) = op.address()
+                    && let Some((register, _)) = items.first().and_then(Resolved::based)
+                {
+                    found.mark(flow, register, op.space().number());
                 }
             }
-            "cvta" => {
+            ("cvta", [to, from]) => {
                 let space = op.space().number();
-                let (first, second) = if op.has("to") { (space, 0) } else { (0, space) };
-                for (operand, space) in op.operands.iter().zip([first, second]) {
+                let spaces = if op.has("to") { [space, 0] } else { [0, space] };
+                for (operand, space) in [to, from].into_iter().zip(spaces) {
                     if let Resolved::Register(register) = operand {
                         found.mark(flow, *register, space);
                     }
                 }
-                if let (true, Some(Resolved::Register(register))) = (op.has("to") && space == 1, op.operands.get(1)) {
+                if let (Resolved::Register(register), [1, 0]) = (from, spaces) {
                     found.to_global[*register as usize] = true;
                 }
             }
-            "mov" => {
-                if let [Resolved::Register(register), Resolved::Address(place, _)] = &op.operands[..] {
-                    let space = match place {
-                        AddressBase::Global(index) => variables.get(*index).map_or(0, |it| it.space.number()),
-                        AddressBase::Function(_) => continue,
-                        _ => 0,
-                    };
+            ("mov", [Resolved::Register(register), Resolved::Address(place, _)]) => {
+                if let Some(space) = space_of(*place, variables) {
                     found.mark(flow, *register, space);
                 }
             }
@@ -354,6 +342,15 @@ fn direct(body: &Body<'_>, variables: &[Variable<'_>], flow: &Flow<'_, '_>) -> F
         }
     }
     found
+}
+
+/// LLVM's address space of data; `None` for code.
+fn space_of(place: AddressBase, variables: &[Variable<'_>]) -> Option<u32> {
+    match place {
+        AddressBase::Global(index) => Some(variables.get(index).map_or(0, |variable| variable.space.number())),
+        AddressBase::Function(_) => None,
+        _ => Some(0),
+    }
 }
 
 /// The search for addresses among copies and sums of addresses.
@@ -372,16 +369,10 @@ impl Search<'_> {
             matches!(op.name, "mov" | "add" | "sub" | "selp" | "mad") && op.scalar().is_some_and(|it| it.bits == 64)
                 || op.name == "mad" && op.has("wide")
         };
-        let ops: Vec<&Op<'_>> = flow.steps.iter().map(|step| step.op).filter(|op| is_copy(op)).collect();
-        for round in 0..16 {
-            let mut changed = false;
-            let (forwards, backwards) = (ops.iter(), ops.iter().rev());
-            let in_order: Box<dyn Iterator<Item = &&Op<'_>>> =
-                if round % 2 == 0 { Box::new(backwards) } else { Box::new(forwards) };
-            for op in in_order {
-                changed |= self.step(flow, op);
-            }
-            if !changed {
+        let mut ops: Vec<&Op<'_>> = flow.steps.iter().map(|step| step.op).filter(|op| is_copy(op)).collect();
+        for _ in 0..16 {
+            ops.reverse();
+            if !ops.iter().fold(false, |changed, op| changed | self.step(flow, op)) {
                 break;
             }
         }
@@ -417,12 +408,7 @@ impl Search<'_> {
     fn sum(&mut self, flow: &Flow<'_, '_>, to: &Resolved<'_>, base: &Resolved<'_>, offsets: &[&Resolved<'_>]) -> bool {
         let (Resolved::Register(result), Resolved::Register(register)) = (to, base) else { return false };
         let (result, index) = (*result as usize, *register as usize);
-        let all = |held: &dyn Fn(usize) -> bool| {
-            offsets.iter().all(|offset| match offset {
-                Resolved::Register(register) => held(*register as usize),
-                other => matches!(other, Resolved::Int(_) | Resolved::Special(_)),
-            })
-        };
+        let all = |held: &dyn Fn(usize) -> bool| offsets.iter().all(|offset| is_number(offset, held));
         if !all(&|offset| !self.derived[offset]) {
             return false;
         }

@@ -2,7 +2,7 @@
 
 use super::emitter::Emitter;
 use super::registers::Ty;
-use super::resolve::{Op, Resolved};
+use super::resolve::Op;
 use super::syntax::{Kind, Scalar, Type};
 
 /// The GPU's NaNs: for 16-bit floats, and for both 8-bit formats.
@@ -14,22 +14,29 @@ const SINGLE: Scalar = Scalar { kind: Kind::Float, bits: 32 };
 
 impl<'a> Emitter<'a, '_> {
     pub fn convert_quarters(&mut self, op: &Op<'a>, [to_type, from_type]: [Type; 2]) -> Option<()> {
-        let words = op.words();
-        let (relu, words) = match &words[..] {
+        let (relu, words) = match &op.words[..] {
             [rest @ .., "relu"] => (true, rest),
             all => (false, all),
         };
         let is_half_pair = |ty: Type| ty.scalar == HALF && ty.lanes == 2;
         match (words, &op.operands[..]) {
-            // The first goes to the upper half.
-            (["rn", "satfinite"], [to, upper, lower]) if from_type.scalar == SINGLE => {
-                let (lower, upper) = (self.bits(lower, 32)?, self.bits(upper, 32)?);
-                self.narrow_quarters(to, to_type.scalar, SINGLE, [lower, upper], relu)
-            }
-            (["rn", "satfinite"], [to, from]) if is_half_pair(from_type) => {
-                let pair = self.bits(from, 32)?;
-                let lanes = [0, 1].map(|lane| self.lane(&pair, from_type, lane));
-                self.narrow_quarters(to, to_type.scalar, HALF, lanes, relu)
+            (["rn", "satfinite"], [to, sources @ ..]) => {
+                let lanes = match sources {
+                    // The first goes to the upper half.
+                    [upper, lower] if from_type.scalar == SINGLE => [self.bits(lower, 32)?, self.bits(upper, 32)?],
+                    [pair] if is_half_pair(from_type) => {
+                        let pair = self.bits(pair, 32)?;
+                        [0, 1].map(|lane| self.lane(&pair, from_type, lane))
+                    }
+                    _ => return None,
+                };
+                let mut quarters = Vec::new();
+                for bits in lanes {
+                    let value = self.float_of(&bits, from_type.scalar)?;
+                    quarters.push(self.narrow_quarter(&value, to_type.scalar, relu)?);
+                }
+                let value = self.join(&quarters, 8);
+                self.write_bits(to, 16, &value, false)
             }
             (["rn"], [to, from]) if is_half_pair(to_type) => {
                 let pair = self.bits(from, 16)?;
@@ -43,23 +50,6 @@ impl<'a> Emitter<'a, '_> {
             }
             _ => None,
         }
-    }
-
-    fn narrow_quarters(
-        &mut self,
-        to: &Resolved<'a>,
-        wanted: Scalar,
-        own: Scalar,
-        lanes: [String; 2],
-        relu: bool,
-    ) -> Option<()> {
-        let mut quarters = Vec::new();
-        for bits in lanes {
-            let value = self.float_of(&bits, own)?;
-            quarters.push(self.narrow_quarter(&value, wanted, relu)?);
-        }
-        let value = self.join(&quarters, 8);
-        self.write_bits(to, 16, &value, false)
     }
 
     /// A float rounded to eight bits; larger values become the largest number.

@@ -5,7 +5,7 @@
 //! values; addresses are proved.
 
 use super::provenance::Provenance;
-use super::resolve::{Body, Item, RegisterId, Resolved};
+use super::resolve::{Body, RegisterId, Resolved};
 use super::syntax::{Kind, Scalar, Variable};
 
 /// The type of a value in the lifted code.
@@ -49,6 +49,16 @@ impl Ty {
         }
     }
 
+    /// The name in the names of intrinsics for all types.
+    pub fn mangled(self) -> &'static str {
+        match self {
+            Self::Half => "f16",
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+            other => other.text(),
+        }
+    }
+
     /// The type of values in an instruction with this type.
     pub fn of(scalar: Scalar) -> Self {
         match (scalar.kind, scalar.bits) {
@@ -67,6 +77,11 @@ impl Ty {
             ty => ty,
         }
     }
+}
+
+/// The items of a list in LLVM's assembly.
+pub fn joined<T>(items: impl IntoIterator<Item = T>, text: impl FnMut(T) -> String) -> String {
+    items.into_iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
 /// Known facts about a body's registers.
@@ -103,8 +118,7 @@ impl Registers {
 /// How much more often each register is used as a float than as bits.
 fn floats(body: &Body<'_>) -> Vec<i32> {
     let mut votes = vec![0; body.registers.len()];
-    for item in &body.items {
-        let Item::Op(op) = item else { continue };
+    for op in body.ops() {
         for (index, operand) in op.operands.iter().enumerate() {
             let scalar = match op.name {
                 "cvt" | "set" if index == 0 => op.first_scalar(),
@@ -112,14 +126,14 @@ fn floats(body: &Body<'_>) -> Vec<i32> {
                 _ => op.scalar(),
             };
             let Some(scalar) = scalar else { continue };
-            let mut count = |register: RegisterId| {
+            if matches!(operand, Resolved::Bracket(_)) {
+                continue;
+            }
+            operand.registers(&mut |register: RegisterId| {
                 if body.registers[register as usize].bits == scalar.bits {
                     votes[register as usize] += if scalar.is_float() { 2 } else { -1 };
                 }
-            };
-            if !matches!(operand, Resolved::Bracket(_)) {
-                operand.registers(&mut count);
-            }
+            });
         }
     }
     votes

@@ -27,6 +27,12 @@ pub enum AddressBase {
     Local(usize),
 }
 
+impl AddressBase {
+    pub fn is_in_frame(self) -> bool {
+        matches!(self, Self::Local(_) | Self::Param(_) | Self::Return(_))
+    }
+}
+
 #[derive(Clone, Debug, PartialEq)]
 pub enum Resolved<'a> {
     Register(RegisterId),
@@ -50,19 +56,33 @@ pub enum Resolved<'a> {
 }
 
 impl Resolved<'_> {
+    /// The register of an address, and the distance from it.
+    pub fn based(&self) -> Option<(RegisterId, i64)> {
+        match self {
+            Self::Register(register) => Some((*register, 0)),
+            Self::Sum(register, offset) => Some((*register, *offset)),
+            _ => None,
+        }
+    }
+
+    /// Calls `visit` with every operand that has no parts.
+    pub fn leaves(&self, visit: &mut dyn FnMut(&Self)) {
+        match self {
+            Self::Pair(first, second) => [first, second].iter().for_each(|part| part.leaves(visit)),
+            Self::Vector(items) | Self::Bracket(items) | Self::List(items) => {
+                items.iter().for_each(|item| item.leaves(visit));
+            }
+            leaf => visit(leaf),
+        }
+    }
+
     /// Calls `visit` with every register.
     pub fn registers(&self, visit: &mut dyn FnMut(RegisterId)) {
-        match self {
-            Self::Register(id) | Self::Not(id) | Self::Sum(id, _) => visit(*id),
-            Self::Pair(first, second) => {
-                first.registers(visit);
-                second.registers(visit);
+        self.leaves(&mut |leaf| {
+            if let Self::Register(id) | Self::Not(id) | Self::Sum(id, _) = leaf {
+                visit(*id);
             }
-            Self::Vector(items) | Self::Bracket(items) | Self::List(items) => {
-                items.iter().for_each(|item| item.registers(visit));
-            }
-            _ => {}
-        }
+        });
     }
 }
 
@@ -75,6 +95,9 @@ pub struct Op<'a> {
     pub name: &'a str,
     pub row: &'static Row,
     pub modifiers: Vec<&'a str>,
+    /// The modifiers that are types, and the others.
+    pub types: Vec<Type>,
+    pub words: Vec<&'a str>,
     pub operands: Vec<Resolved<'a>>,
     pub line: u32,
     /// The number of the `.loc` directive in force.
@@ -84,6 +107,11 @@ pub struct Op<'a> {
 impl<'a> Op<'a> {
     pub fn has(&self, modifier: &str) -> bool {
         self.modifiers.contains(&modifier)
+    }
+
+    /// The operand in brackets.
+    pub fn address(&self) -> Option<&Resolved<'a>> {
+        self.operands.iter().find(|operand| matches!(operand, Resolved::Bracket(_)))
     }
 
     /// The space that a memory instruction names.
@@ -99,15 +127,6 @@ impl<'a> Op<'a> {
     /// The type at its end, including packed and narrow types.
     pub fn ty(&self) -> Option<Type> {
         self.modifiers.last().and_then(|word| Type::of(word))
-    }
-
-    pub fn types(&self) -> Vec<Type> {
-        self.modifiers.iter().filter_map(|word| Type::of(word)).collect()
-    }
-
-    /// The modifiers that are not types.
-    pub fn words(&self) -> Vec<&'a str> {
-        self.modifiers.iter().copied().filter(|word| Type::of(word).is_none()).collect()
     }
 
     /// The second to last type.
@@ -132,6 +151,13 @@ impl<'a> Op<'a> {
                 Writes::With(modifier) => self.has(modifier),
             },
         }
+    }
+
+    /// The registers that the instruction names.
+    pub fn named(&self) -> Vec<RegisterId> {
+        let mut named = Vec::new();
+        self.operands.iter().for_each(|operand| operand.registers(&mut |register| named.push(register)));
+        named
     }
 
     /// Calls `visit` with every register that the instruction writes.
@@ -187,19 +213,20 @@ pub struct Body<'a> {
     pub prototypes: Vec<Signature<'a>>,
 }
 
+impl<'a> Body<'a> {
+    pub fn ops(&self) -> impl Iterator<Item = &Op<'a>> {
+        self.items.iter().filter_map(|item| match item {
+            Item::Op(op) => Some(op),
+            Item::Label(_) => None,
+        })
+    }
+}
+
 /// The meaning of a module's names.
 #[derive(Debug, Default)]
 pub struct Names<'a> {
     pub variables: HashMap<&'a str, usize>,
     pub functions: HashMap<&'a str, usize>,
-}
-
-#[derive(Clone, Copy)]
-enum Entity {
-    Register(RegisterId),
-    AddressBase(AddressBase),
-    Targets(usize),
-    Prototype(usize),
 }
 
 struct Range {
@@ -211,7 +238,7 @@ struct Range {
 #[derive(Default)]
 struct Scope<'a> {
     number: usize,
-    exact: HashMap<&'a str, Entity>,
+    exact: HashMap<&'a str, Resolved<'a>>,
     ranges: HashMap<&'a str, Range>,
 }
 
@@ -273,14 +300,9 @@ pub fn resolve<'a>(
         ways: 0,
         body,
     };
-    for (index, param) in function.signature.params.iter().enumerate() {
-        let register = resolver.parameter(param, AddressBase::Param(index));
-        resolver.body.param_registers.push(register);
-    }
-    for (index, param) in function.signature.returns.iter().enumerate() {
-        let register = resolver.parameter(param, AddressBase::Return(index));
-        resolver.body.return_registers.push(register);
-    }
+    let Signature { params, returns } = &function.signature;
+    resolver.body.param_registers = resolver.parameters(params, AddressBase::Param);
+    resolver.body.return_registers = resolver.parameters(returns, AddressBase::Return);
     for statement in statements {
         resolver.statement(statement, module)?;
     }
@@ -292,16 +314,23 @@ impl<'a> Resolver<'a, '_> {
         self.scopes.last_mut().expect("the function's own scope is never closed")
     }
 
+    fn declare(&mut self, name: &'a str, meaning: Resolved<'a>) {
+        self.scope().exact.insert(name, meaning);
+    }
+
     fn register(&mut self, scalar: Scalar) -> RegisterId {
         self.body.registers.push(scalar);
         self.body.registers.len() as RegisterId - 1
     }
 
-    fn parameter(&mut self, param: &Param<'a>, place: AddressBase) -> Option<RegisterId> {
-        let register = param.in_register.then(|| self.register(param.scalar));
-        let entity = register.map_or(Entity::AddressBase(place), Entity::Register);
-        self.scope().exact.insert(param.name, entity);
-        register
+    /// The registers of parameters that are passed in some.
+    fn parameters(&mut self, params: &[Param<'a>], place: fn(usize) -> AddressBase) -> Vec<Option<RegisterId>> {
+        let parameter = |(index, param): (usize, &Param<'a>)| {
+            let register = param.in_register.then(|| self.register(param.scalar));
+            self.declare(param.name, register.map_or(Resolved::Address(place(index), 0), Resolved::Register));
+            register
+        };
+        params.iter().enumerate().map(parameter).collect()
     }
 
     fn statement(&mut self, statement: &Statement<'a>, module: &Module<'a>) -> Result<(), LiftError> {
@@ -326,7 +355,7 @@ impl<'a> Resolver<'a, '_> {
                         }
                         None => {
                             let register = self.register(*scalar);
-                            self.scope().exact.insert(name, Entity::Register(register));
+                            self.declare(name, Resolved::Register(register));
                         }
                     }
                 }
@@ -345,24 +374,17 @@ impl<'a> Resolver<'a, '_> {
                         AddressBase::Global(self.first_hoisted + self.hoisted.len() - 1)
                     }
                 };
-                self.scope().exact.insert(variable.name, Entity::AddressBase(place));
+                self.declare(variable.name, Resolved::Address(place, 0));
             }
             Statement::Targets { label, names, line } => {
-                let labels: Option<Vec<LabelId>> = names.iter().map(|name| self.label(name)).collect();
-                match labels {
-                    Some(labels) => {
-                        self.body.targets.push(labels);
-                        let number = self.body.targets.len() - 1;
-                        self.scope().exact.insert(label, Entity::Targets(number));
-                    }
-                    None => {
-                        // A list of functions, which all have the same signature.
-                        let function = names.first().and_then(|name| self.names.functions.get(name));
-                        let Some(function) = function else {
-                            return Err(LiftError::at(*line, format!("{} is not declared", names[0])));
-                        };
-                        self.prototype(label, module.functions[*function].signature.clone());
-                    }
+                if let Some(labels) = names.iter().map(|name| self.label(name)).collect() {
+                    self.body.targets.push(labels);
+                    self.declare(label, Resolved::Targets(self.body.targets.len() - 1));
+                } else if let Some(function) = self.names.functions.get(names[0]) {
+                    // A list of functions, which all have the same signature.
+                    self.prototype(label, module.functions[*function].signature.clone());
+                } else {
+                    return Err(LiftError::at(*line, format!("{} is not declared", names[0])));
                 }
             }
             Statement::Prototype { label, signature } => self.prototype(label, signature.clone()),
@@ -376,21 +398,17 @@ impl<'a> Resolver<'a, '_> {
 
     fn prototype(&mut self, label: &'a str, signature: Signature<'a>) {
         self.body.prototypes.push(signature);
-        let number = self.body.prototypes.len() - 1;
-        self.scope().exact.insert(label, Entity::Prototype(number));
+        self.declare(label, Resolved::Prototype(self.body.prototypes.len() - 1));
     }
 
     fn instruction(&mut self, instruction: &Instruction<'a>) -> Result<Op<'a>, LiftError> {
         let line = instruction.line;
         let guard = match instruction.guard {
             None => None,
-            Some((name, negated)) => match self.find(name) {
-                Some(Entity::Register(register)) => Some((register, negated)),
-                _ => return Err(LiftError::at(line, format!("{name} is no predicate"))),
-            },
+            Some((name, negated)) => Some((self.predicate(name, line)?, negated)),
         };
-        let mut words = instruction.text.split('.');
-        let name = words.next().unwrap_or_default();
+        let mut parts = instruction.text.split('.');
+        let name = parts.next().unwrap_or_default();
         let operands =
             instruction.operands.iter().map(|operand| self.operand(operand, line)).collect::<Result<Vec<_>, _>>()?;
         if let Some(Resolved::Targets(targets)) = operands.last() {
@@ -399,20 +417,35 @@ impl<'a> Resolver<'a, '_> {
                 return Err(LiftError::at(line, format!("more than {MOST_WAYS} targets of brx.idx in a function")));
             }
         }
-        let (text, modifiers, location) = (instruction.text, words.collect(), instruction.location);
-        Ok(Op { guard, text, name, row: instructions::row(name), modifiers, operands, line, location })
+        let (text, row, location) = (instruction.text, instructions::row(name), instruction.location);
+        let modifiers: Vec<&str> = parts.collect();
+        let (mut types, mut words) = (Vec::new(), Vec::new());
+        for word in &modifiers {
+            match Type::of(word) {
+                Some(ty) => types.push(ty),
+                None => words.push(*word),
+            }
+        }
+        Ok(Op { guard, text, name, row, modifiers, types, words, operands, line, location })
+    }
+
+    fn predicate(&mut self, name: &str, line: u32) -> Result<RegisterId, LiftError> {
+        match self.find(name) {
+            Some(Resolved::Register(register)) => Ok(register),
+            _ => Err(LiftError::at(line, format!("{name} is no predicate"))),
+        }
     }
 
     fn label(&self, name: &str) -> Option<LabelId> {
         self.scopes.iter().rev().find_map(|scope| self.labels.get(&(name, scope.number)).copied())
     }
 
-    fn find(&mut self, name: &str) -> Option<Entity> {
+    fn find(&mut self, name: &str) -> Option<Resolved<'a>> {
         let prefix = name.trim_end_matches(|c: char| c.is_ascii_digit());
         let digits = &name[prefix.len()..];
         for index in (0..self.scopes.len()).rev() {
-            if let Some(entity) = self.scopes[index].exact.get(name) {
-                return Some(*entity);
+            if let Some(meaning) = self.scopes[index].exact.get(name) {
+                return Some(meaning.clone());
             }
             // `%r<10>` declares %r0 to %r9; a prefix may itself end with digits. Numbers have at most twenty digits.
             for split in digits.len().saturating_sub(20)..digits.len() {
@@ -428,37 +461,28 @@ impl<'a> Resolver<'a, '_> {
                     let scalar = range.scalar;
                     self.body.registers.push(scalar);
                 }
-                return Some(Entity::Register(register));
+                return Some(Resolved::Register(register));
             }
         }
         None
     }
 
     fn named(&mut self, name: &'a str, line: u32) -> Result<Resolved<'a>, LiftError> {
-        if let Some(entity) = self.find(name) {
-            return Ok(match entity {
-                Entity::Register(register) => Resolved::Register(register),
-                Entity::AddressBase(place) => Resolved::Address(place, 0),
-                Entity::Targets(number) => Resolved::Targets(number),
-                Entity::Prototype(number) => Resolved::Prototype(number),
-            });
-        }
-        if let Some(label) = self.label(name) {
-            return Ok(Resolved::Label(label));
-        }
-        if let Some(index) = self.names.variables.get(name) {
-            return Ok(Resolved::Address(AddressBase::Global(*index), 0));
-        }
-        if let Some(index) = self.names.functions.get(name) {
-            return Ok(Resolved::Address(AddressBase::Function(*index), 0));
-        }
-        if instructions::special_register(name).is_some() {
-            return Ok(Resolved::Special(name));
+        let Names { variables, functions } = self.names;
+        let of_module = |place| Resolved::Address(place, 0);
+        let meaning = self
+            .find(name)
+            .or_else(|| self.label(name).map(Resolved::Label))
+            .or_else(|| variables.get(name).map(|index| of_module(AddressBase::Global(*index))))
+            .or_else(|| functions.get(name).map(|index| of_module(AddressBase::Function(*index))))
+            .or_else(|| instructions::special_register(name).map(|_| Resolved::Special(name)));
+        if let Some(meaning) = meaning {
+            return Ok(meaning);
         }
         // Video instructions take bytes and halves of registers; vector registers have elements.
         if let Some((register, part)) = name.rsplit_once('.')
             && matches!(part, "b0" | "b1" | "b2" | "b3" | "h0" | "h1" | "x" | "y" | "z" | "w" | "r" | "g" | "b" | "a")
-            && matches!(self.find(register), Some(Entity::Register(_)))
+            && matches!(self.find(register), Some(Resolved::Register(_)))
         {
             return Err(LiftError::at(line, format!("a part of a register, {}", clip(name))));
         }
@@ -479,10 +503,7 @@ impl<'a> Resolver<'a, '_> {
                 Resolved::Address(place, from) => Resolved::Address(place, from.wrapping_add(*offset)),
                 _ => return Err(LiftError::at(line, format!("an offset from {name}"))),
             },
-            Operand::Not(name) => match self.named(name, line)? {
-                Resolved::Register(register) => Resolved::Not(register),
-                _ => return Err(LiftError::at(line, format!("{name} is no predicate"))),
-            },
+            Operand::Not(name) => Resolved::Not(self.predicate(name, line)?),
             Operand::Pair(first, second) => {
                 Resolved::Pair(Box::new(self.operand(first, line)?), Box::new(self.operand(second, line)?))
             }

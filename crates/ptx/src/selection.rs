@@ -9,14 +9,10 @@ use super::syntax::{Kind, Scalar, Type};
 impl<'a> Emitter<'a, '_> {
     pub fn select(&mut self, op: &Op<'a>) -> Option<()> {
         let [to, a, b, condition] = &op.operands[..] else { return None };
-        match (op.name, &op.types()[..], &op.words()[..]) {
+        match (op.name, &op.types[..], &op.words[..]) {
             ("selp", [_], []) => {
                 let scalar = op.scalar()?;
-                let ty = match to {
-                    Resolved::Register(register) if self.ty(*register).bits() == scalar.bits => self.ty(*register),
-                    _ => Ty::stored(scalar),
-                };
-                let condition = self.read(condition, Ty::Int(1))?;
+                let (ty, condition) = (self.held(to, scalar), self.read(condition, Ty::Int(1))?);
                 let (a, b) = (self.selected(a, ty, scalar)?, self.selected(b, ty, scalar)?);
                 let value = self.value(format_args!("select i1 {condition}, {0} {a}, {0} {b}", ty.text()));
                 self.write_to(to, ty, &value, scalar.is_signed())
@@ -41,74 +37,83 @@ impl<'a> Emitter<'a, '_> {
         }
     }
 
-    /// An operand of a selection; numbers may be written as the other kind.
+    /// The type of a register with values of this type.
+    fn held(&self, to: &Resolved<'a>, scalar: Scalar) -> Ty {
+        match to {
+            Resolved::Register(register) if self.ty(*register).bits() == scalar.bits => self.ty(*register),
+            _ => Ty::stored(scalar),
+        }
+    }
+
+    /// An operand that is only moved; numbers may be written as the other kind.
     fn selected(&mut self, operand: &Resolved<'a>, ty: Ty, scalar: Scalar) -> Option<String> {
         if let Some(value) = self.read(operand, ty) {
             return Some(value);
         }
-        let own = Ty::stored(scalar);
-        let value = self.read(operand, if own == ty { Ty::Int(scalar.bits) } else { own })?;
-        Some(self.cast(&value, if own == ty { Ty::Int(scalar.bits) } else { own }, ty))
+        let own = if Ty::stored(scalar) == ty { Ty::Int(scalar.bits) } else { Ty::stored(scalar) };
+        let value = self.read(operand, own)?;
+        Some(self.cast(&value, own, ty))
     }
 
     /// `setp` and `set`.
     pub fn compare(&mut self, op: &Op<'a>) -> Option<()> {
-        let (ty, words, is_set) = (op.ty()?, op.words(), op.name == "set");
-        let (comparison, rest) = words.split_first()?;
-        let boolean = rest.iter().find(|word| matches!(**word, "and" | "or" | "xor")).copied();
-        let flushes = rest.contains(&"ftz");
-        let known = usize::from(boolean.is_some()) + usize::from(flushes);
-        let plain = !flushes && ty.lanes == 1 && ty.scalar.kind != Kind::Brain;
-        if rest.len() != known || op.types().len() != 1 + usize::from(is_set) || !(plain || self.is_cpu()) {
-            return None;
-        }
-        let (to, a, b, c) = match (&op.operands[..], boolean) {
-            ([to, a, b], None) => (to, a, b, None),
-            ([to, a, b, c], Some(_)) => (to, a, b, Some(c)),
+        let (ty, words, is_set, cpu) = (op.ty()?, &op.words, op.name == "set", self.is_cpu());
+        let (flushes, words) = match &words[..] {
+            [words @ .., "ftz"] => (true, words),
+            words => (false, words),
+        };
+        let (comparison, boolean, to, a, b, c) = match (words, &op.operands[..]) {
+            ([comparison], [to, a, b]) => (comparison, "", to, a, b, None),
+            ([comparison, boolean @ ("and" | "or" | "xor")], [to, a, b, c]) => {
+                (comparison, *boolean, to, a, b, Some(c))
+            }
             _ => return None,
         };
+        let plain = !flushes && ty.lanes == 1 && ty.scalar.kind != Kind::Brain;
+        if op.types.len() != 1 + usize::from(is_set) || !(plain || cpu) {
+            return None;
+        }
         let combine = |this: &mut Self, value: &str| -> Option<String> {
-            let (Some(boolean), Some(c)) = (boolean, c) else { return Some(value.to_owned()) };
+            let Some(c) = c else { return Some(value.to_owned()) };
             let c = this.read(c, Ty::Int(1))?;
             Some(this.value(format_args!("{boolean} i1 {value}, {c}")))
         };
-        let conditions = if plain {
-            let (a, b) = (self.read(a, Ty::of(ty.scalar))?, self.read(b, Ty::of(ty.scalar))?);
-            vec![self.relation(comparison, ty.scalar, Ty::of(ty.scalar), &a, &b)?]
-        } else {
+        let own = Ty::of(ty.scalar);
+        let conditions = if cpu {
             let (a, b) = (self.bits(a, ty.bits())?, self.bits(b, ty.bits())?);
+            let computed = if ty.scalar.is_float() { ty.scalar.computed() } else { own };
             let mut lane = |lane| {
                 let (a, b) = (self.number(&a, ty, lane, flushes)?, self.number(&b, ty, lane, flushes)?);
-                let computed = if ty.scalar.is_float() { ty.scalar.computed() } else { Ty::of(ty.scalar) };
                 self.relation(comparison, ty.scalar, computed, &a, &b)
             };
             (0..ty.lanes).map(&mut lane).collect::<Option<Vec<_>>>()?
+        } else {
+            let (a, b) = (self.read(a, own)?, self.read(b, own)?);
+            vec![self.relation(comparison, ty.scalar, own, &a, &b)?]
         };
         let combined = conditions.iter().map(|value| combine(self, value)).collect::<Option<Vec<_>>>()?;
         if is_set {
-            return self.truth(to, op.types()[0], &combined);
+            return self.truth(to, op.types[0], &combined);
         }
-        match (to, &combined[..]) {
-            (Resolved::Pair(first, second), [value]) => {
+        let Resolved::Pair(first, second) = to else {
+            return self.write_to(to, Ty::Int(1), combined.first().filter(|_| combined.len() == 1)?, false);
+        };
+        let other = match &combined[..] {
+            [_, high] => high.clone(),
+            _ => {
                 // Negates the comparison, but not the combined predicate.
                 let not = self.value(format_args!("xor i1 {}, true", conditions[0]));
-                let not = combine(self, &not)?;
-                self.write_to(first, Ty::Int(1), value, false)?;
-                self.write_to(second, Ty::Int(1), &not, false)
+                combine(self, &not)?
             }
-            (Resolved::Pair(first, second), [low, high]) => {
-                self.write_to(first, Ty::Int(1), low, false)?;
-                self.write_to(second, Ty::Int(1), high, false)
-            }
-            (to, [value]) => self.write_to(to, Ty::Int(1), value, false),
-            _ => None,
-        }
+        };
+        self.write_to(first, Ty::Int(1), &combined[0], false)?;
+        self.write_to(second, Ty::Int(1), &other, false)
     }
 
     fn relation(&mut self, comparison: &str, scalar: Scalar, ty: Ty, a: &str, b: &str) -> Option<String> {
         let (opcode, condition) = match scalar.is_float() {
             true => ("fcmp", comparisons::of_floats(comparison)?),
-            false => ("icmp", comparisons::of_integers(comparison, scalar.is_signed())?),
+            false => ("icmp", comparisons::of_integers(comparison, scalar.is_signed())?.into()),
         };
         Some(self.value(format_args!("{opcode} {condition} {} {a}, {b}", ty.text())))
     }
@@ -154,16 +159,8 @@ impl<'a> Emitter<'a, '_> {
                 self.write_to(to, Ty::Int(bits), &value, false)
             }
             (Resolved::Register(register), from) => {
-                let own = self.ty(*register);
-                let ty = if own.bits() == bits { own } else { Ty::Int(bits) };
-                let value = match self.read(from, ty) {
-                    Some(value) => value,
-                    None => {
-                        let plain = if ty == Ty::Int(bits) { Ty::stored(scalar) } else { Ty::Int(bits) };
-                        let value = self.read(from, plain)?;
-                        self.cast(&value, plain, ty)
-                    }
-                };
+                let ty = self.held(to, scalar);
+                let value = self.selected(from, ty, scalar)?;
                 self.write_register(*register, ty, &value, false);
                 Some(())
             }

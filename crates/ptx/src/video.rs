@@ -2,24 +2,16 @@
 
 use super::comparisons;
 use super::emitter::Emitter;
+use super::registers::Ty;
 use super::resolve::Op;
 use super::syntax::Scalar;
 
-/// The operation and number of lanes of a video instruction.
-fn family(name: &str) -> Option<(&str, u32)> {
-    let (operation, lanes) = match name.strip_suffix('2') {
-        Some(operation) => (operation, 2),
-        None => (name.strip_suffix('4')?, 4),
-    };
-    ["vadd", "vsub", "vabsdiff", "vmin", "vmax", "vavrg", "vset"].contains(&operation).then_some((operation, lanes))
-}
-
 impl<'a> Emitter<'a, '_> {
     pub fn video(&mut self, op: &Op<'a>) -> Option<()> {
-        let (operation, lanes) = family(op.name)?;
+        let lanes = if op.name.ends_with('2') { 2 } else { 4 };
         let [to, a, b, c] = &op.operands[..] else { return None };
         let (a, b, c) = (self.bits(a, 32)?, self.bits(b, 32)?, self.bits(c, 32)?);
-        let (result, left, right) = match op.types()[..] {
+        let (result, left, right) = match op.types[..] {
             [result, left, right] => (result.scalar, left.scalar, right.scalar),
             // `vset` lacks a type for its result.
             [left, right] => (left.scalar, left.scalar, right.scalar),
@@ -34,7 +26,7 @@ impl<'a> Emitter<'a, '_> {
                 self.extend(&low, bits, 32, scalar.is_signed())
             };
             let (x, y) = (part(&a, left), part(&b, right));
-            let value = self.video_lane(op, operation, &x, &y)?;
+            let value = self.video_lane(op, &x, &y)?;
             values.push(if saturate { self.clamp(&value, bits, result.is_signed()) } else { value });
         }
         if add {
@@ -50,10 +42,10 @@ impl<'a> Emitter<'a, '_> {
         self.write_bits(to, 32, &value, false)
     }
 
-    fn video_lane(&mut self, op: &Op<'a>, operation: &str, x: &str, y: &str) -> Option<String> {
-        let mut extremum = |name: &str| self.value(format!("call i32 @llvm.{name}.i32(i32 {x}, i32 {y})"));
+    fn video_lane(&mut self, op: &Op<'a>, x: &str, y: &str) -> Option<String> {
+        let mut extremum = |name: &str| self.intrinsic(name, Ty::Int(32), &[x, y]);
         // Lanes are extended to 32 bits, so signed comparison works for both signs.
-        Some(match operation {
+        Some(match op.name.trim_end_matches(['2', '4']) {
             "vadd" => self.value(format!("add i32 {x}, {y}")),
             "vsub" => self.value(format!("sub i32 {x}, {y}")),
             "vmin" => extremum("smin"),
@@ -70,8 +62,7 @@ impl<'a> Emitter<'a, '_> {
                 self.value(format!("ashr i32 {rounded}, 1"))
             }
             "vset" => {
-                let relation = op.modifiers.iter().find(|part| ["eq", "ne", "lt", "le", "gt", "ge"].contains(*part))?;
-                let relation = comparisons::of_integers(relation, true)?;
+                let relation = op.words.iter().find_map(|word| comparisons::of_integers(word, true))?;
                 let flag = self.value(format!("icmp {relation} i32 {x}, {y}"));
                 self.resize(&flag, 1, 32, false)
             }
@@ -82,7 +73,7 @@ impl<'a> Emitter<'a, '_> {
     fn clamp(&mut self, value: &str, bits: u32, signed: bool) -> String {
         let (low, high) =
             if signed { (-(1i64 << (bits - 1)), (1i64 << (bits - 1)) - 1) } else { (0, (1i64 << bits) - 1) };
-        let raised = self.value(format!("call i32 @llvm.smax.i32(i32 {value}, i32 {low})"));
-        self.value(format!("call i32 @llvm.smin.i32(i32 {raised}, i32 {high})"))
+        let raised = self.intrinsic("smax", Ty::Int(32), &[value, &low.to_string()]);
+        self.intrinsic("smin", Ty::Int(32), &[&raised, &high.to_string()])
     }
 }

@@ -13,10 +13,7 @@ impl<'a> Emitter<'a, '_> {
         let cpu = self.is_cpu();
         match (op.name, &op.modifiers[..], &op.operands[..]) {
             ("bar" | "barrier", ..) => self.barrier(op),
-            ("membar" | "fence", ..) if cpu => {
-                self.line("fence seq_cst");
-                Some(())
-            }
+            ("membar" | "fence", ..) if cpu => self.done("fence seq_cst"),
             ("membar", [level @ ("cta" | "gl" | "sys")], []) => {
                 self.perform(&format!("llvm.nvvm.membar.{level}"), &[], "")
             }
@@ -25,48 +22,31 @@ impl<'a> Emitter<'a, '_> {
             }
             ("shfl", [mode, "b32"], [to, value, lane, clamp]) if cpu => self.shuffle(mode, to, &[value, lane, clamp]),
             ("vote", ["sync", mode, kind] | [mode, "sync", kind], [to, predicate, mask]) => {
-                let ty = vote_type(mode, kind)?;
                 let name = format!("llvm.nvvm.vote.{mode}.sync");
-                let value = self.apply(ty, &name, &[(WORD, mask), (FLAG, predicate)])?;
-                self.write_to(to, ty, &value, false)
+                self.assign(to, vote_type(mode, kind)?, &name, &[(WORD, mask), (FLAG, predicate)])
             }
             ("vote", [mode, kind], [to, predicate]) if cpu => {
-                let ty = vote_type(mode, kind)?;
-                let value = self.apply(ty, &format!("llvm.nvvm.vote.{mode}"), &[(FLAG, predicate)])?;
-                self.write_to(to, ty, &value, false)
+                self.assign(to, vote_type(mode, kind)?, &format!("llvm.nvvm.vote.{mode}"), &[(FLAG, predicate)])
             }
-            ("match", ["any", "sync", kind @ ("b32" | "b64")], [to, value, mask]) => {
-                let ty = Ty::Int(if *kind == "b32" { 32 } else { 64 });
-                let name = format!("llvm.nvvm.match.any.sync.i{}", ty.bits());
-                let value = self.apply(WORD, &name, &[(WORD, mask), (ty, value)])?;
-                self.write_to(to, WORD, &value, false)
-            }
-            ("match", ["all", "sync", kind @ ("b32" | "b64")], [to, value, mask]) if cpu => {
-                let ty = Ty::Int(if *kind == "b32" { 32 } else { 64 });
-                let name = format!("llvm.nvvm.match.all.sync.i{}p", ty.bits());
-                let call = self.applied("{ i32, i1 }", &name, &[(WORD, mask), (ty, value)])?;
-                self.value_and_flag(to, call)
+            ("match", [mode @ ("any" | "all"), "sync", "b32" | "b64"], [to, value, mask]) => {
+                let name = format!("llvm.nvvm.match.{mode}.sync.i{}", op.scalar()?.bits);
+                let operands = [(WORD, mask), (Ty::of(op.scalar()?), value)];
+                match *mode {
+                    "any" => self.assign(to, WORD, &name, &operands),
+                    _ => cpu.then(|| self.assign_pair(to, &format!("{name}p"), &operands))?,
+                }
             }
             ("redux", ["sync", operation, kind], [to, value, mask]) => {
                 let name = match (*operation, *kind) {
-                    ("add", "u32" | "s32") => "add",
-                    ("and", "b32") => "and",
-                    ("or", "b32") => "or",
-                    ("xor", "b32") => "xor",
-                    ("min", "s32") => "min",
-                    ("max", "s32") => "max",
+                    (name @ ("and" | "or" | "xor"), "b32") | (name @ ("add" | "min" | "max"), "s32") => name,
+                    ("add", "u32") => "add",
                     ("min", "u32") => "umin",
                     ("max", "u32") => "umax",
                     _ => return None,
                 };
-                let value =
-                    self.apply(WORD, &format!("llvm.nvvm.redux.sync.{name}"), &[(WORD, value), (WORD, mask)])?;
-                self.write_to(to, WORD, &value, false)
+                self.assign(to, WORD, &format!("llvm.nvvm.redux.sync.{name}"), &[(WORD, value), (WORD, mask)])
             }
-            ("activemask", ["b32"], [to]) if cpu => {
-                let value = self.call(WORD, "llvm.nvvm.activemask", &[]);
-                self.write_to(to, WORD, &value, false)
-            }
+            ("activemask", ["b32"], [to]) if cpu => self.assign(to, WORD, "llvm.nvvm.activemask", &[]),
             // The lowest of the lanes is the one.
             ("elect", ["sync"], [Resolved::Pair(number, predicate), mask]) if cpu => {
                 self.perform("llvm.nvvm.bar.warp.sync", &[(WORD, mask)], "")?;
@@ -83,7 +63,7 @@ impl<'a> Emitter<'a, '_> {
 
     fn barrier(&mut self, op: &Op<'a>) -> Option<()> {
         let (cpu, is_aligned) = (self.is_cpu(), op.name == "bar" || op.has("aligned"));
-        let words: Vec<&str> = op.words().into_iter().filter(|word| !matches!(*word, "cta" | "aligned")).collect();
+        let words: Vec<&str> = op.words.iter().copied().filter(|word| !matches!(*word, "cta" | "aligned")).collect();
         // The names of LLVM 21 and later.
         let (all, count) = (".aligned.all", ".aligned.count");
         match (&words[..], &op.operands[..]) {
@@ -100,8 +80,7 @@ impl<'a> Emitter<'a, '_> {
                 let mut arguments = vec![(WORD, id)];
                 arguments.extend(threads.iter().map(|threads| (WORD, threads)));
                 arguments.push((FLAG, vote));
-                let value = self.apply(ty, &format!("llvm.nvvm.barrier.cta.red.{reduction}{end}"), &arguments)?;
-                self.write_to(to, ty, &value, false)
+                self.assign(to, ty, &format!("llvm.nvvm.barrier.cta.red.{reduction}{end}"), &arguments)
             }
             (["cluster", operation @ ("arrive" | "wait"), ..], []) if cpu => {
                 self.perform(&format!("llvm.nvvm.barrier.cluster.{operation}"), &[], "")
@@ -115,22 +94,10 @@ impl<'a> Emitter<'a, '_> {
             return None;
         }
         let arguments: Vec<(Ty, &Resolved<'a>)> = operands.iter().map(|operand| (WORD, *operand)).collect();
-        if matches!(to, Resolved::Pair(..)) {
-            let call = self.applied("{ i32, i1 }", &format!("llvm.nvvm.shfl.{mode}.i32p"), &arguments)?;
-            return self.value_and_flag(to, call);
+        match to {
+            Resolved::Pair(..) => self.assign_pair(to, &format!("llvm.nvvm.shfl.{mode}.i32p"), &arguments),
+            to => self.assign(to, WORD, &format!("llvm.nvvm.shfl.{mode}.i32"), &arguments),
         }
-        let value = self.apply(WORD, &format!("llvm.nvvm.shfl.{mode}.i32"), &arguments)?;
-        self.write_to(to, WORD, &value, false)
-    }
-
-    /// Writes `d|p`, or `d` alone.
-    fn value_and_flag(&mut self, to: &Resolved<'a>, call: String) -> Option<()> {
-        let pair = self.value(call);
-        let value = self.value(format_args!("extractvalue {{ i32, i1 }} {pair}, 0"));
-        let Resolved::Pair(first, second) = to else { return self.write_to(to, WORD, &value, false) };
-        let flag = self.value(format_args!("extractvalue {{ i32, i1 }} {pair}, 1"));
-        self.write_to(first, WORD, &value, false)?;
-        self.write_to(second, FLAG, &flag, false)
     }
 }
 
