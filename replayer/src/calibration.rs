@@ -1,9 +1,12 @@
 //! Opens a recording with the map of the bytes that its kernel only writes.
 //!
 //! [`open`] reads the map from the file beside the recording, or from the user's cache. If neither exists, an executor
-//! finds the bytes with the application's own code ([`crate::execute`]) and stores the map, once for each instance and
-//! kind of device. A kernel that fails on filled memory costs its executor, as a candidate does. Its buffers are then
-//! searched in halves, and left out after a few such losses.
+//! searches for the bytes with the application's own code ([`crate::execute`]), and [`open`] stores the map. This
+//! happens once for each instance and kind of device.
+//!
+//! The search changes the contents of buffers, a group at a time. If the kernel fails on them, its executor is lost and
+//! the search tries each half of the group. It leaves out a single buffer on which the kernel fails, and, after
+//! a few lost executors, all buffers that remain.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;

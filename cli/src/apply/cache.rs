@@ -1,9 +1,8 @@
-//! The cache of compiled winners on disk, shared by all who use the folder.
+//! A cache of compiled winners on disk, shared by all programs that use the folder.
 //!
 //! An entry is machine code and its description, named by a hash of everything that the code depends on. Entries are
 //! written whole and read with a checksum; a damaged entry counts as missing. If the folder becomes too large, the
-//! least recently used entries go first.
-//! folder becomes too large.
+//! least recently used entries are deleted first.
 
 use std::collections::HashSet;
 use std::fs::File;

@@ -39,7 +39,9 @@ pub enum ApplyError {
         database.display()
     )]
     LostRecording { results: PathBuf, database: PathBuf },
-    #[error("its recording was made by the existing Mneme, which hashes code differently; record it with mneme")]
+    #[error(
+        "its recording was made by the existing Mneme (the C++ and Python project), which hashes code differently; record the program again with mneme record"
+    )]
     ExistingMneme,
     #[error("{} does not have the arguments of its launch; record it again", .0.display())]
     Arguments(PathBuf),

@@ -5,9 +5,10 @@
 //! constant memory cannot be mapped at chosen addresses. Such variables stay in the module, and the replayer fills them
 //! by name.
 //!
-//! Passes use the properties of a variable (its type, its alignment, whether it is constant, its initial value, which
-//! code can know it). To see what the application's compiler saw, they run before the variable becomes an address,
-//! which says less in some ways (it may be any memory) and more in others (its low bits).
+//! The variables are replaced by their addresses after the passes, not before, so passes see the same as in the
+//! application's compiler: the variable's type, alignment, initial value and linkage, and whether it is constant. An
+//! address would tell them less in one way, because it may point to any memory, and more in another, because its low
+//! bits show how it is aligned.
 
 use std::collections::HashSet;
 

@@ -8,15 +8,18 @@
 //! trailer: u64 offset of the index, u64 checksum (XXH3-64) of the entries, "MNEMEEND"
 //! ```
 //!
-//! The form is the stored length, bytes. Bit 31 is set if the chunk was first split into `planes`, which version 1
-//! never does. The stored bytes are zstd's, or raw if they are as long as the chunk.
+//! All numbers are little endian.
 //!
-//! The sum is the lower half of the `Hash64` of the stored bytes of every compressed chunk (1 if that is 0; 0 in packs
-//! without a sum). Replays ignore it, because the identity verifies a decoded chunk; it detects flipped bits that do
-//! not affect decoding.
+//! Bits 0 to 30 of the form are the number of stored bytes. Bit 31 says that the chunk was split into `planes` before
+//! it was compressed; version 1 never sets it. The stored bytes are the chunk compressed with zstd, or the chunk itself
+//! if the stored length equals the raw length.
 //!
-//! Little endian. Index and trailer are written when the writer finishes. Without them (the writer was killed) a
-//! reader walks the chunk headers up to the first incomplete one.
+//! The sum is the lower half of one [`Hash64`], to which the stored bytes of each compressed chunk are added in turn.
+//! It is 1 if it would be 0, and 0 in packs from before there was a sum. It detects flipped bits that do not change the
+//! decoded chunk. Replays ignore it, because they check each decoded chunk against its identity.
+//!
+//! The writer adds index and trailer when it finishes. If they are missing because the writer was killed, a reader
+//! walks the chunk headers up to the first incomplete chunk.
 
 use std::fs::File;
 use std::ops::Range;

@@ -1,12 +1,12 @@
-//! The publication of instances: adds them to a folder, several at a time.
+//! Publishes instances: adds them to a folder, several at a time.
 //!
 //! A disk takes milliseconds to make a file durable, even a small one, but hardly longer for several files at once.
 //! [`publish`] therefore takes all instances that are ready, syncs their files in parallel, and writes each kernel's
 //! database once.
 //!
-//! The files of a [`Draft`] get their names under the folder's lock, and only if the database does not name the
-//! instance yet: if two writers have the same instance, the first one wins, with both of its halves. A crash leaves at
-//! most files without a reference.
+//! [`publish`] gives the files of a [`Draft`] their final names while it holds the folder's lock, and only if the
+//! database lacks the instance. So if two writers record the same instance, the first one wins, and prologue and
+//! epilogue are always from the same writer. A crash leaves at most files that no database names.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;

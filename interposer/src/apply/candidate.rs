@@ -1,14 +1,13 @@
 //! A winner for a kernel, and the launches that it applies to.
 //!
-//! The first rule that applies decides a launch's dimensions:
+//! The winner applies to a launch only if the values that are folded into its code equal those of the launch. The
+//! launch then gets the first of these dimensions that is possible:
 //!
-//! 1. The tuned dimensions, if the winner verified on a launch like it: with the same dimensions and the same arguments
-//!    except addresses.
-//! 2. The result of the winner's dimension rule, if it has one. `mneme apply` leaves the rule out unless it verified on
-//!    several launches, or the user wants it for all.
-//! 3. The launch's own dimensions, if the code verified with those of the recorded launch.
-//!
-//! In every case the values that are folded into the code must equal those of the launch.
+//! 1. The tuned dimensions, if the winner verified on an equal launch: same dimensions, and same arguments except for
+//!    addresses.
+//! 2. The dimensions that the winner's grid rule computes. `mneme apply` drops the rule unless the winner verified on
+//!    several launches, or the user passes `--any-launch`.
+//! 3. The launch's own dimensions, if the code verified with the dimensions of the recorded launch.
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU32;

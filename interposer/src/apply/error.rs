@@ -51,7 +51,7 @@ pub enum ApplyError {
     Request { folder: PathBuf, source: Arc<std::io::Error> },
     #[error(transparent)]
     Answer(#[from] SpecialisationError),
-    #[error("it has no place")]
+    #[error("the recorder keeps no specialised code for it (a defect of Mneme)")]
     NoPlace,
     #[error("its code is not known")]
     UnknownCode,

@@ -1,7 +1,8 @@
 //! The functions of `cuda.h` that are not hooked, and the reasons.
 //!
-//! A name covers all its versions. A name with a version (`_v2`), or after `=`, covers that symbol and its form for the
-//! per-thread default stream. Names do not cover families, because a future member may be of another kind.
+//! A name covers all versions of the function (`cuFoo`, `cuFoo_v2`, …). A name after `=` covers only that symbol. Both
+//! also cover the forms for the per-thread default stream (`_ptds`, `_ptsz`). The list has no patterns such as
+//! `cuCtxGet*`, because a function that a later CUDA adds may need a hook.
 
 /// Reasons and names.
 pub const UNHOOKED: &[(&str, &[&str])] = &[

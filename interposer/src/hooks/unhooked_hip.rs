@@ -1,6 +1,6 @@
 //! The functions of HIP that are not hooked, and the reasons.
 //!
-//! A name also covers its form for the per-thread default stream. Names do not cover families.
+//! A name also covers its form for the per-thread default stream. The list has no patterns.
 
 /// Reasons and names.
 pub const UNHOOKED: &[(&str, &[&str])] = &[

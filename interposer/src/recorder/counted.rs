@@ -1,10 +1,11 @@
-//! The fast path of launches that are only counted, as most are.
+//! The fast path for launches that the recorder only counts. Most launches are of this kind.
 //!
-//! Such a launch is not selected, repeats an instance, or exceeds the limit.
+//! The recorder only counts a launch if its kernel is not selected or was given up, if the launch repeats an instance,
+//! or if the kernel already has as many instances as may be recorded.
 //!
-//! The recorder's cost for a launch is the data that must be brought back into the processor's caches after the driver
-//! has used them. So this path reads little data in few places, and its code is short. It catches no panics because its
-//! code cannot panic.
+//! The recorder costs time mainly by cache misses: the driver evicts the recorder's data from the processor's caches
+//! between launches. So this path reads little data in few places, and its code is short. It catches no panics because
+//! its code cannot panic.
 
 use std::sync::atomic::Ordering;
 

@@ -109,7 +109,7 @@ pub enum InstanceFailure {
 /// How to record the kernels of graphs.
 fn of_captures(expands: bool) -> &'static str {
     if expands {
-        ", whose graph is launched node by node"
+        " (the recorder launches the graph node by node, if it can, and records the kernel then)"
     } else {
         " (MNEME_GRAPHS=expand records the kernels of graphs)"
     }

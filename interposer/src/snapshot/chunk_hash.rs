@@ -1,9 +1,8 @@
-//! A kernel that computes the identities of many stretches of device memory in one launch.
+//! A PTX kernel that hashes many stretches of device memory in one launch.
 //!
-//! This module says what to launch, and the caller launches it: the recorder with the vendor's plain functions next to
-//! the application, the replayer through its [`mneme_device::Device`]. A chunk of zeros has the identity
-//! [`ChunkId::ZERO`], as in a recording. The CPU device cannot run PTX: there [`mneme_model::hash::recorded_id`] does
-//! the same.
+//! This module has the kernel's code and describes its parameters; [`Hasher`](super::hasher::Hasher) launches it. The
+//! hash of a stretch is the identity that a recording gives it ([`ChunkId`]), which is [`ChunkId::ZERO`] for zeros.
+//! Memory of AMD GPUs and of the CPU device is hashed on the host instead ([`mneme_model::hash::recorded_id`]).
 
 use std::ffi::CStr;
 

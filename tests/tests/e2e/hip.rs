@@ -356,7 +356,7 @@ fn the_functions_of_hip_are_the_cpu_device_s() {
             "1 graph launch not recorded: MNEME_GRAPHS=expand records the kernels of graphs",
             "inside a stream capture (MNEME_GRAPHS=expand records the kernels of graphs)",
         ),
-        ("expand", "1 graph launch done node by node", "inside a stream capture, whose graph is launched node by node"),
+        ("expand", "1 graph launch done node by node", "inside a stream capture (the recorder launches"),
     ];
     for (graphs, launch, capture) in expected {
         let recorded = Recording::by(|folder| record_executable_into(folder, &path, &[]).env("MNEME_GRAPHS", graphs));

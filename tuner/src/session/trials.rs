@@ -1,4 +1,4 @@
-//! The trials of a session: proposes candidates, replays and judges them.
+//! Runs the trials of a session: proposes candidates, replays them, and judges the results.
 //!
 //! The session keeps as many candidates in flight as the devices can take.
 

@@ -27,7 +27,7 @@ enum BeyondLimit {
     Threads { threads: u64, name: String },
     #[error("{} of shared memory, but {name} has {most}", if *blocks == 1 { format!("a block needs {needed} bytes") } else { format!("{blocks} blocks need {needed} bytes") })]
     Shared { blocks: u32, needed: u64, name: String, most: u32 },
-    #[error("{blocks} blocks of {threads} threads are {waves} waves, but {name} holds {most}")]
+    #[error("{blocks} blocks of {threads} threads are {waves} waves, but a compute unit of {name} holds {most}")]
     Waves { blocks: u32, threads: u64, waves: u64, name: String, most: u64 },
 }
 

@@ -1,7 +1,8 @@
-//! Files about a change that a pass of the pipeline made.
+//! Writes files about the pass with which the failure begins.
 //!
-//! They hold the module and the function before and after the pass, the difference, the pass alone, and a smaller IR
-//! that still shows the fault.
+//! The files are the module before and after the pass, one function that the pass changed (before, after, and the
+//! difference), and, if the pass is to blame, a reduced module on which it still fails. [`write`] also finds the
+//! pipeline that runs this pass alone, as `opt -passes` takes it.
 
 use std::rc::Rc;
 
