@@ -5,12 +5,15 @@
 //! [`Enforced`] tells which parts are active.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::os::fd::RawFd;
-use std::path::PathBuf;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use landlock::{
-    ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
-    make_bitflags, path_beneath_rules,
+    ABI, Access, AccessFs, AccessNet, Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetError,
+    RulesetStatus, Scope, make_bitflags, path_beneath_rules,
 };
 use serde::{Deserialize, Serialize};
 
@@ -61,7 +64,52 @@ impl std::fmt::Display for Enforced {
 /// Confines this process permanently. It should be single-threaded: Landlock does not affect existing threads.
 pub fn enter(allowed: &AllowedResources) -> Enforced {
     close_all_but(&allowed.descriptors);
-    Enforced { landlock: restrict_files(allowed).unwrap_or(false), seccomp: refuse_calls() }
+    let landlock = rules(allowed).and_then(RulesetCreated::restrict_self).map(|status| is_enforced(status.ruleset));
+    Enforced {
+        landlock: landlock.unwrap_or(false),
+        seccomp: refuse_calls(&filter(&verdicts(Some(std::process::id())))),
+    }
+}
+
+/// The dynamic linkers of programs.
+const LINKERS: [&str; 2] = ["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
+/// Limits of a confined program: private memory and the size of a file, bytes.
+const MOST_MEMORY: u64 = 4 << 30;
+const MOST_OUTPUT: u64 = 256 << 20;
+
+/// Has a program start confined, with the resources in `allowed` and limited memory. It may run no program but itself,
+/// and start no process. Unlike [`enter`], this never leaves a part out: if the kernel lacks Landlock or seccomp, the
+/// program does not start, with an error of the kind [`Unsupported`](io::ErrorKind::Unsupported).
+///
+/// # Errors
+/// The rules cannot be made.
+pub fn confine<'a>(
+    command: &'a mut Command,
+    program: &Path,
+    allowed: &AllowedResources,
+) -> Result<&'a mut Command, RulesetError> {
+    let running = make_bitflags!(AccessFs::{ReadFile | Execute});
+    let programs = LINKERS.iter().map(Path::new).chain([program]);
+    let mut rules = Some(rules(allowed)?.add_rules(path_beneath_rules(programs, running))?);
+    let filter = filter(&verdicts(None));
+    let confine = move || {
+        let limits = [(libc::RLIMIT_DATA, MOST_MEMORY), (libc::RLIMIT_FSIZE, MOST_OUTPUT), (libc::RLIMIT_CORE, 0)];
+        for (resource, most) in limits {
+            // SAFETY: the structure is alive.
+            unsafe { libc::setrlimit(resource, &libc::rlimit { rlim_cur: most, rlim_max: most }) };
+        }
+        // SAFETY: the call takes no pointers. Descriptors stay open until the program starts.
+        unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) };
+        let status = rules.take().map(RulesetCreated::restrict_self);
+        let is_confined = status.is_some_and(|status| status.is_ok_and(|status| is_enforced(status.ruleset)));
+        if is_confined && refuse_calls(&filter) { Ok(()) } else { Err(io::ErrorKind::Unsupported.into()) }
+    };
+    // SAFETY: between fork and exec, it only makes system calls: rules and filter were made before.
+    Ok(unsafe { command.pre_exec(confine) })
+}
+
+fn is_enforced(status: RulesetStatus) -> bool {
+    status != RulesetStatus::NotEnforced
 }
 
 /// Closes inherited descriptors, including the streams of this replay's other processes.
@@ -81,20 +129,18 @@ fn close(first: u32, last: u32) {
     unsafe { close_range(first, last) };
 }
 
-/// Applies Landlock, as far as the kernel supports it.
-fn restrict_files(allowed: &AllowedResources) -> Result<bool, RulesetError> {
+/// Landlock's rules, as far as the kernel supports them.
+fn rules(allowed: &AllowedResources) -> Result<RulesetCreated, RulesetError> {
     let abi = ABI::V6;
     let reading = make_bitflags!(AccessFs::{ReadFile | ReadDir});
-    let status = Ruleset::default()
+    Ruleset::default()
         .handle_access(AccessFs::from_all(abi))?
         .handle_access(AccessNet::from_all(abi))?
         .scope(Scope::from_all(abi))?
         .create()?
         .add_rules(path_beneath_rules(READABLE, reading))?
         .add_rules(path_beneath_rules(&allowed.readable, reading))?
-        .add_rules(path_beneath_rules(&allowed.writable, AccessFs::from_all(abi) & !AccessFs::Execute))?
-        .restrict_self()?;
-    Ok(status.ruleset != RulesetStatus::NotEnforced)
+        .add_rules(path_beneath_rules(&allowed.writable, AccessFs::from_all(abi) & !AccessFs::Execute))
 }
 
 /// The same number on all processors; libc does not define it for each.
@@ -215,17 +261,20 @@ enum Verdict {
     AllowedWithBits(u32, u32),
 }
 
-/// Verdicts by call number, ascending.
-fn verdicts() -> Vec<(u32, Verdict)> {
-    let own = std::process::id();
+/// Verdicts by call number, ascending: for this process, which has this id, or for a program that is about to start.
+fn verdicts(own: Option<u32>) -> Vec<(u32, Verdict)> {
     let mut verdicts: BTreeMap<libc::c_long, Verdict> =
         REFUSED.iter().chain(REFUSED_HERE).map(|call| (*call, Verdict::Refused(libc::EPERM))).collect();
     // Signals may only go to this process; limits, too, may name it by 0. A bare thread id may belong to another
     // process.
     for call in [libc::SYS_kill, libc::SYS_tgkill, libc::SYS_rt_sigqueueinfo, libc::SYS_rt_tgsigqueueinfo] {
-        verdicts.insert(call, Verdict::AllowedFor(0, vec![own]));
+        verdicts.insert(call, Verdict::AllowedFor(0, own.into_iter().collect()));
     }
-    verdicts.insert(libc::SYS_prlimit64, Verdict::AllowedFor(0, vec![own, 0]));
+    verdicts.insert(libc::SYS_prlimit64, Verdict::AllowedFor(0, own.into_iter().chain([0]).collect()));
+    if own.is_none() {
+        // Landlock decides which program.
+        verdicts.remove(&libc::SYS_execve);
+    }
     verdicts.insert(libc::SYS_tkill, Verdict::Refused(libc::EPERM));
     // Allow threads, but not processes. Without clone3, whose flags a filter cannot see, the C library starts threads
     // by clone.
@@ -269,11 +318,11 @@ fn answer(value: u32) -> libc::sock_filter {
 /// The filter. Its input begins with the call number, the architecture, eight unused bytes, and the arguments, eight
 /// bytes each. It finds calls by binary search: the kernel tries a new filter with every call number, and installing a
 /// linear one takes longer than a millisecond.
-fn filter() -> Vec<libc::sock_filter> {
+fn filter(verdicts: &[(u32, Verdict)]) -> Vec<libc::sock_filter> {
     let mut program =
         vec![load(4), jump(libc::BPF_JEQ, 1, 0, ARCHITECTURE), answer(libc::SECCOMP_RET_KILL_PROCESS), load(0)];
     program.extend([jump(libc::BPF_JGE, 0, 1, OTHER_CONVENTION), answer(REFUSE)]);
-    program.extend(search(&verdicts()));
+    program.extend(search(verdicts));
     program
 }
 
@@ -313,8 +362,7 @@ fn judge(verdict: &Verdict) -> Vec<libc::sock_filter> {
 /// Installs the filter for all threads of this process; false if the kernel refuses it. Older kernels disable the
 /// processor's speculation for filtered processes, which would slow down measured kernels, so the filter keeps
 /// speculation enabled. Speculation can only expose this process's own memory.
-fn refuse_calls() -> bool {
-    let filter = filter();
+fn refuse_calls(filter: &[libc::sock_filter]) -> bool {
     let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_ptr().cast_mut() };
     let flags = libc::SECCOMP_FILTER_FLAG_TSYNC | libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW;
     // SAFETY: the first call takes numbers; the kernel copies the filter, which is alive.
@@ -442,5 +490,44 @@ mod tests {
             i32::from(!(sum.is_ok_and(|sum| sum == 1 << 24) && state(kept) >= 0 && state(closed) < 0))
         });
         assert!(status.is_none_or(|status| status == 0), "{status:?}");
+    }
+
+    /// The output of a shell that confinement lets start, or `None` if this kernel does not support everything.
+    fn confined_shell(script: &str, allowed: &AllowedResources) -> Option<std::process::Output> {
+        let shell = Path::new("/bin/sh").canonicalize().unwrap();
+        let mut command = Command::new(&shell);
+        command.args(["-c", script]);
+        match confine(&mut command, &shell, allowed).unwrap().output() {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                mneme_fixtures::skip("this kernel does not offer both Landlock and seccomp");
+                None
+            }
+            output => Some(output.unwrap()),
+        }
+    }
+
+    #[test]
+    fn a_confined_program_reads_what_it_may_and_starts_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let (own, foreign) = (folder.path().join("own"), folder.path().join("foreign"));
+        for folder in [&own, &foreign] {
+            std::fs::create_dir(folder).unwrap();
+            std::fs::write(folder.join("there"), "text\n").unwrap();
+        }
+        std::os::unix::fs::symlink(foreign.join("there"), own.join("link")).unwrap();
+        let allowed = AllowedResources { readable: vec![own.clone()], ..AllowedResources::default() };
+        let reads =
+            |path: PathBuf| confined_shell(&format!("read line < '{}' && echo $line", path.display()), &allowed);
+        let Some(read) = reads(own.join("there")) else { return };
+        assert_eq!(read.stdout, b"text\n", "{read:?}");
+        let links = [foreign.join("there"), own.join("link"), own.join("../foreign/there"), "/etc/passwd".into()];
+        for path in links {
+            let output = reads(path.clone()).unwrap();
+            assert!(!output.status.success() && output.stdout.is_empty(), "{}: {output:?}", path.display());
+        }
+        for script in ["exec /bin/cat /dev/null", "/bin/true", "echo x > there", "(echo x)"] {
+            let output = confined_shell(&format!("cd '{}'; {script}", own.display()), &allowed).unwrap();
+            assert!(!output.status.success() && output.stdout.is_empty(), "{script}: {output:?}");
+        }
     }
 }
