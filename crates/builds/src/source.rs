@@ -7,12 +7,32 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use mneme_sandbox::confinement::{self, AllowedResources};
 use mneme_sandbox::tools::{self, TransientFile};
+use mneme_system::install;
 use mneme_system::toolkits;
 use thiserror::Error;
 
+use crate::builders::written_by;
+
 /// The compiler if neither the command line nor the recorded code names one.
-pub const DEFAULT_COMPILER: &str = "clang++-19";
+const DEFAULT_COMPILER: &str = "clang++-19";
+
+/// Folders of headers that a confined compiler reads, besides the libraries that every confined process may load.
+const HEADERS: [&str; 2] = ["/usr/include", "/usr/local/include"];
+
+/// Options of clang whose value is a file or folder to read.
+const READING: [&str; 9] = [
+    "-I",
+    "-isystem",
+    "-iquote",
+    "-idirafter",
+    "-include",
+    "-isysroot",
+    "--sysroot=",
+    "--cuda-path=",
+    "--gcc-toolchain=",
+];
 
 /// Options that make clang write the IR from its front end, before any pass. `-O3` keeps the front end from marking
 /// functions `optnone`, and makes it emit information for optimisations (lifetimes, alias information).
@@ -30,6 +50,9 @@ pub struct CudaSource<'a> {
     pub arch: &'a str,
     /// The compiler's time limit.
     pub limit: Duration,
+    /// If a stranger may have written the source: the files and folders that it may include. The compiler then runs
+    /// confined, and reads nothing else but its own installation, the system's headers, and the toolkit.
+    pub confined: Option<&'a [PathBuf]>,
 }
 
 /// The reason for missing bitcode; each message is for the user.
@@ -39,6 +62,10 @@ pub enum SourceError {
     NoFile { compiler: String, source: io::Error },
     #[error("{compiler} cannot be run ({source}); --clang names a clang")]
     NotRun { compiler: String, source: io::Error },
+    #[error(
+        "{compiler} cannot be confined, because this system lacks Landlock (Linux 5.13) or seccomp; pass --unconfined if you trust who wrote the source"
+    )]
+    NotConfined { compiler: String },
     /// Includes the compiler's own text.
     #[error("{file} cannot be compiled:\n{text}")]
     Rejected { file: String, text: String },
@@ -62,10 +89,14 @@ impl CudaSource<'_> {
         let pass =
             || TransientFile::new(&[]).map_err(|source| SourceError::NoFile { compiler: compiler.clone(), source });
         let (mut output, mut words) = (pass()?, pass()?);
-        let status = words
+        let status = output
             .for_writing()
-            .and_then(|words| tools::run(self.command(output.path()).stdout(Stdio::null()).stderr(words), self.limit))
-            .map_err(|source| SourceError::NotRun { compiler: compiler.clone(), source })?;
+            .and_then(|output| Ok((output, words.for_writing()?)))
+            .and_then(|(output, words)| tools::run(self.command()?.stdout(output).stderr(words), self.limit));
+        let status = status.map_err(|source| match source.kind() {
+            io::ErrorKind::Unsupported => SourceError::NotConfined { compiler: compiler.clone() },
+            _ => SourceError::NotRun { compiler: compiler.clone(), source },
+        })?;
         let Some(status) = status else { return Err(SourceError::Late { file, seconds: self.limit.as_secs_f64() }) };
         if !status.success() {
             let words = words.read().unwrap_or_default();
@@ -77,9 +108,14 @@ impl CudaSource<'_> {
         }
     }
 
-    fn command(&self, output: &Path) -> Command {
-        let mut command = Command::new(self.compiler);
-        if let Some(toolkit) = toolkit().filter(|_| !self.flags.iter().any(|flag| flag.starts_with("--cuda-path"))) {
+    /// The command, which writes the IR to its standard output.
+    fn command(&self) -> io::Result<Command> {
+        let program = found(self.compiler)?;
+        let mut command = Command::new(&program);
+        let toolkit = toolkit();
+        if let Some(toolkit) =
+            toolkit.as_ref().filter(|_| !self.flags.iter().any(|flag| flag.starts_with("--cuda-path")))
+        {
             command.arg(format!("--cuda-path={}", toolkit.display()));
         }
         // Debug information does not change optimised code, and lets findings name lines. The application's flags may
@@ -93,14 +129,67 @@ impl CudaSource<'_> {
             .args(IR_OPTIONS)
             .args(["-Wno-unknown-cuda-version", "-Qunused-arguments", "-x", "cuda"])
             .arg(self.file)
-            .arg("-o")
-            .arg(output);
+            .args(["-o", "-"]);
         command.stdin(Stdio::null());
-        command
+        let Some(included) = self.confined else { return Ok(command) };
+        // What clang writes for a report of its own crash would include other files.
+        command.arg("-fno-crash-diagnostics");
+        let program = program.canonicalize()?;
+        // An installation has its programs in bin/ and its headers in lib/ beside it.
+        let installation = program.ancestors().nth(2).filter(|folder| *folder != Path::new("/usr")).map(Path::to_owned);
+        let readable = HEADERS.iter().map(PathBuf::from).chain(installation).chain(toolkit);
+        let readable = readable.chain(included.iter().cloned()).chain([self.file.to_owned()]).collect();
+        let allowed = AllowedResources { readable, ..AllowedResources::default() };
+        confinement::confine(&mut command, &program, &allowed).map_err(io::Error::other)?;
+        Ok(command)
     }
+}
+
+/// The program's path, if it is only a name.
+fn found(program: &Path) -> io::Result<PathBuf> {
+    if program.components().count() > 1 {
+        return Ok(program.to_owned());
+    }
+    let there = install::search_path().into_iter().map(|folder| folder.join(program)).find(|path| path.is_file());
+    there.ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+/// The clang of the LLVM that wrote the recorded IR, if it is on PATH: another version generates different code.
+pub fn usual_compiler<'a>(modules: impl IntoIterator<Item = &'a [u8]>) -> PathBuf {
+    let name = written_by(modules).map(|version| PathBuf::from(format!("clang++-{version}")));
+    name.filter(|name| found(name).is_ok()).unwrap_or_else(|| DEFAULT_COMPILER.into())
+}
+
+/// The architecture to compile for: that of the recorded IR, if it is NVIDIA's.
+pub fn architecture(recorded: &str) -> &str {
+    if recorded.starts_with("sm_") { recorded } else { "sm_90" }
+}
+
+/// The files and folders that flags let a compiler read.
+pub fn included(flags: &[String]) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut flags = flags.iter();
+    while let Some(flag) = flags.next() {
+        let Some(value) = READING.iter().find_map(|option| flag.strip_prefix(option)) else { continue };
+        found.extend(if value.is_empty() { flags.next().map(PathBuf::from) } else { Some(value.into()) });
+    }
+    found
 }
 
 /// The first toolkit that contains CUDA's headers.
 fn toolkit() -> Option<PathBuf> {
     toolkits::toolkits().into_iter().find(|root| root.join("include/cuda_runtime.h").is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_name_what_a_compiler_reads() {
+        let flags =
+            ["-Iinclude", "-I", "other", "-DX=1", "-isystem", "/sdk", "--cuda-path=/cuda", "-O3"].map(str::to_owned);
+        let expected = ["include", "other", "/sdk", "/cuda"].map(PathBuf::from);
+        assert_eq!(included(&flags), expected);
+    }
 }

@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mneme_builds::builders::written_by;
-use mneme_builds::source::{CudaSource, DEFAULT_COMPILER, SourceError};
+use mneme_builds::source::{self, CudaSource, SourceError};
 use mneme_builds::{NotBuilt, Replacement};
 use mneme_image::ptx;
 use mneme_model::hash::checksum;
@@ -13,7 +12,6 @@ use mneme_recording::database::CodeFile;
 use mneme_recording::{CodeKind, RecordingError};
 use mneme_system::exit;
 use mneme_system::files::trust;
-use mneme_system::install;
 
 use crate::error::Fatal;
 use crate::recording::instance::RecordedInstance;
@@ -51,14 +49,14 @@ impl ReplacementFile {
                 Replacement::Ptx(String::from_utf8(bytes).map_err(is_no_text)?)
             }
             Self::Source { file, compiler, flags } => {
-                let arch = Some(recorded.kernel.ours.ir_arch.as_str())
-                    .filter(|arch| arch.starts_with("sm_"))
-                    .unwrap_or("sm_90");
+                let arch = source::architecture(&recorded.kernel.ours.ir_arch);
                 if let Some(compiler) = compiler {
                     trust::check_program(compiler).map_err(|error| Fatal::new(exit::BAD_USAGE, error))?;
                 }
-                let compiler = compiler.clone().unwrap_or_else(|| usual_clang(recorded));
-                let source = CudaSource { file, compiler: &compiler, flags, arch, limit };
+                let modules = || recorded.modules().unwrap_or_default();
+                let compiler =
+                    compiler.clone().unwrap_or_else(|| source::usual_compiler(modules().iter().map(Vec::as_slice)));
+                let source = CudaSource { file, compiler: &compiler, flags, arch, limit, confined: None };
                 return Ok(source.bitcode().map(Replacement::Ir).map_err(|error| {
                     let status = match error {
                         SourceError::Late { .. } => ReplayStatus::Timeout,
@@ -69,14 +67,6 @@ impl ReplacementFile {
             }
         }))
     }
-}
-
-/// The clang of the LLVM that wrote the recorded IR, if it is on PATH: another version generates different code.
-fn usual_clang(recorded: &RecordedInstance) -> PathBuf {
-    let modules = recorded.modules().unwrap_or_default();
-    let name = written_by(modules.iter().map(Vec::as_slice)).map(|version| format!("clang++-{version}"));
-    let is_there = |name: &String| install::search_path().iter().any(|folder| folder.join(name).is_file());
-    name.filter(is_there).unwrap_or_else(|| DEFAULT_COMPILER.into()).into()
 }
 
 /// The recorded code, if that is not IR.
