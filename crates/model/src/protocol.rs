@@ -89,6 +89,10 @@ pub struct Submission {
     /// the result). Code in place of the recorded kernel's is always looked at so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub thorough: bool,
+    /// The same code in place of the recorded kernel's was looked at for another submission: only compare memory and
+    /// measure.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub proven: bool,
     /// The device to run it on, one of the greeting's `devices`; whichever is free first without it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<i32>,
