@@ -27,7 +27,7 @@ ELEMENTS = 20_000
 """vecadd takes them in units of 10,000."""
 
 if "MNEME_HOME" not in os.environ:
-    os.environ["PATH"] = f"{ROOT / 'target' / 'release'}:{os.environ['PATH']}"
+    os.environ["PATH"] = f"{ROOT / 'target' / 'debug'}:{os.environ['PATH']}"
 else:
     os.environ["PATH"] = f"{os.environ['MNEME_HOME']}/bin:{os.environ['PATH']}"
 
@@ -41,16 +41,16 @@ def llvmlite_of_today() -> None:
         pytest.skip("this llvmlite cannot read IR of today")
 
 
-def compiled(folder: Path, name: str) -> Path:
+def compiled(folder: Path, name: str, sources: Path = ROOT / "tests" / "apps") -> Path:
     apps = os.environ.get("MNEME_TEST_APPS")
-    if apps:
+    if apps and sources.name == "apps":
         return Path(apps) / "shared" / name
     program = folder / name
     script = (
         "source scripts/env.sh; mapfile -t flags < <(cuda_flags; cudart_flags shared); "
         'exec mneme-cc clang++-19 "$1" -o "$2" "${flags[@]}"'
     )
-    subprocess.run(["bash", "-c", script, "compile", f"tests/apps/{name}.cu", str(program)], cwd=ROOT, check=True)
+    subprocess.run(["bash", "-c", script, "compile", str(sources / f"{name}.cu"), str(program)], cwd=ROOT, check=True)
     return program
 
 
