@@ -82,6 +82,9 @@ enum Command {
     /// Find the fastest configuration of a recorded kernel (mneme-tune)
     #[command(disable_help_flag = true)]
     Tune(Handover),
+    /// Judge proposed sources, changes, IR, PTX or configurations for a recorded kernel (mneme-tune evaluate)
+    #[command(disable_help_flag = true)]
+    Evaluate(Handover),
     /// Find the pass or other cause that broke a recorded kernel (mneme-bisect)
     #[command(disable_help_flag = true)]
     Bisect(Handover),
@@ -159,8 +162,8 @@ const EXAMPLES: &str = "Examples:
 
 Exit status: 0 done, 64 bad usage, 65 bad recording, 66 a named file or folder is missing, 69 no such device, 70 \
 internal error. test and compare end with 1 if a verdict fails, minimize if a copy does not verify, and doctor if a \
-required part is missing. record, profile and apply end with the program's status; replay, tune, bisect and learn \
-with that of mneme-replay, mneme-tune, mneme-bisect and mneme-tune.";
+required part is missing. record, profile and apply end with the program's status; replay, tune, evaluate, \
+bisect and learn with that of mneme-replay, mneme-tune, mneme-tune, mneme-bisect and mneme-tune.";
 
 const RECORD_EXAMPLES: &str = "Examples:
   mneme record -rdb recording -- ./app arguments
@@ -278,6 +281,10 @@ fn run(command: Command) -> Result<(), CommandError> {
         Command::Apply(options) => apply::run(&options),
         Command::Replay(handover) => Err(siblings::become_program(install::REPLAYER, &handover.arguments)),
         Command::Tune(handover) => Err(siblings::become_program(install::TUNER, &handover.arguments)),
+        Command::Evaluate(mut handover) => {
+            handover.arguments.insert(0, "evaluate".into());
+            Err(siblings::become_program(install::TUNER, &handover.arguments))
+        }
         Command::Bisect(handover) => Err(siblings::become_program(install::BISECTOR, &handover.arguments)),
         Command::Ls(options) => list::run(&options),
         Command::Show(options) => show::run(&options),

@@ -9,7 +9,7 @@ use std::process::Command;
 use mneme_e2e::installation::program;
 
 /// Program and subcommand of each section.
-const COMMANDS: [(&str, &[&str]); 27] = [
+const COMMANDS: [(&str, &[&str]); 28] = [
     ("mneme", &[]),
     ("mneme", &["record"]),
     ("mneme", &["profile"]),
@@ -34,6 +34,7 @@ const COMMANDS: [(&str, &[&str]); 27] = [
     ("mneme-tune", &[]),
     ("mneme-tune", &["report"]),
     ("mneme-tune", &["compare"]),
+    ("mneme-tune", &["evaluate"]),
     ("mneme-bisect", &[]),
     ("mneme-build-19", &[]),
     ("mneme-cc", &[]),
@@ -49,7 +50,7 @@ fn help(name: &str, arguments: &[&str]) -> String {
 fn the_reference_of_commands_is_current() {
     let mut text = String::from(
         "# Commands\n\nThis is what the programs say of themselves with `--help`. `mneme replay`, `mneme tune` and `mneme bisect` are\n\
-         `mneme-replay`, `mneme-tune` and `mneme-bisect`.\n",
+         `mneme-replay`, `mneme-tune` and `mneme-bisect`, and `mneme evaluate` is `mneme-tune evaluate`.\n",
     );
     for (name, arguments) in COMMANDS {
         let title = [&[name], arguments].concat().join(" ");

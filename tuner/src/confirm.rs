@@ -9,7 +9,6 @@
 //! the allowed error is divided among finalists and looks at the data (Bonferroni), so neither frequent looks nor many
 //! finalists produce false winners. A finalist that fails verification in any round is out.
 
-use mneme_model::configuration::Configuration;
 use mneme_model::text::ratio;
 use mneme_model::units;
 use rand::SeedableRng;
@@ -17,7 +16,18 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 
+use crate::sequential::LONG;
 use crate::statistics::{self, Interval};
+
+/// Measured runs in a round, and warm-up runs before them.
+const RUNS: (u32, u32) = (5, 1);
+/// The same for kernels that take long, as the comparison is between rounds, not runs. There is no warm-up if first runs
+/// are known to be as fast as later ones.
+const LONG_RUNS: (u32, u32) = (1, 1);
+const WARM_RUNS: (u32, u32) = (1, 0);
+/// Rounds of long kernels before the first look at the data: three rounds show a great difference, and a round is
+/// expensive.
+const LONG_LOOK: usize = 3;
 
 /// When to look at the data, and when to stop.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +45,22 @@ pub struct RoundSettings {
 impl Default for RoundSettings {
     fn default() -> Self {
         Self { confidence: 0.95, looks: vec![6, 12, 24, 48], end: None, seed: 0 }
+    }
+}
+
+impl RoundSettings {
+    /// Fits the looks to a kernel whose launch takes `time` ns. Returns the measured runs in a round, and the warm-up
+    /// runs before them.
+    pub fn fit(&mut self, time: f64, is_warm: bool) -> (u32, u32) {
+        let is_long = time >= LONG as f64;
+        if is_long {
+            self.looks.insert(0, LONG_LOOK);
+        }
+        match is_long {
+            true if is_warm => WARM_RUNS,
+            true => LONG_RUNS,
+            false => RUNS,
+        }
     }
 }
 
@@ -197,15 +223,15 @@ impl Confirmation {
     }
 }
 
-/// Compares finalists with the baseline. `measure` runs configurations in the given order, each freshly loaded, and
+/// Compares finalists with the baseline. `measure` runs some of them in the given order, each freshly loaded, and
 /// returns their times in ns, or `None` for one that did not verify.
 ///
 /// # Errors Those of `measure`.
-pub fn confirm<E>(
-    baseline: &Configuration,
-    finalists: &[Configuration],
+pub fn confirm<T, E>(
+    baseline: &T,
+    finalists: &[T],
     settings: &RoundSettings,
-    mut measure: impl FnMut(&[&Configuration]) -> Result<Vec<Option<Vec<u64>>>, E>,
+    mut measure: impl FnMut(&[&T]) -> Result<Vec<Option<Vec<u64>>>, E>,
 ) -> Result<Confirmation, E> {
     let last = settings.looks.last().copied().unwrap_or(0);
     let error = (1.0 - settings.confidence) / (finalists.len().max(1) * settings.looks.len().max(1)) as f64;
@@ -220,9 +246,8 @@ pub fn confirm<E>(
         let running = (0..finalists.len()).filter(|place| races[*place].state == State::Running);
         let mut order: Vec<Option<usize>> = std::iter::once(None).chain(running.map(Some)).collect();
         order.shuffle(&mut rng);
-        let configurations: Vec<&Configuration> =
-            order.iter().map(|place| place.map_or(baseline, |place| &finalists[place])).collect();
-        let times = measure(&configurations)?;
+        let measured: Vec<&T> = order.iter().map(|place| place.map_or(baseline, |place| &finalists[place])).collect();
+        let times = measure(&measured)?;
         step = times.iter().flatten().flatten().copied().fold(step, greatest_common_divisor);
         let times: Vec<Option<f64>> = times.iter().map(|times| median(times.as_deref()?)).collect();
         rounds += 1;
@@ -345,6 +370,7 @@ fn rounds(number: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mneme_model::configuration::Configuration;
     use mneme_model::launch::Dim3;
     use rand::{RngExt, SeedableRng};
 

@@ -113,15 +113,26 @@ pub fn is_due() -> bool {
 ///
 /// # Errors A signal came first.
 pub fn wait_for(source: BorrowedFd<'_>) -> Result<(), Interrupted> {
+    wait_until(source, None).map(drop)
+}
+
+/// The same until this time. Returns whether the source is readable or at its end.
+///
+/// # Errors A signal came first.
+pub fn wait_until(source: BorrowedFd<'_>, end: Option<Instant>) -> Result<bool, Interrupted> {
     let mut fds = vec![PollFd::new(source, PollFlags::POLLIN)];
     fds.extend(LISTENER.get().map(|listener| PollFd::new(listener.wake.as_fd(), PollFlags::POLLIN)));
     loop {
         check()?;
-        match poll(&mut fds, PollTimeout::NONE) {
+        // Rounded up, so that the last wait does not end too early.
+        let left = end.map(|end| end.saturating_duration_since(Instant::now()).as_micros().div_ceil(1000));
+        let limit = left.map_or(PollTimeout::NONE, |left| PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX));
+        match poll(&mut fds, limit) {
             Err(Errno::EINTR) => {}
             // Reading the source will report its error.
-            Err(_) => return Ok(()),
-            Ok(_) if fds[0].any() != Some(false) => return check(),
+            Err(_) => return Ok(true),
+            Ok(_) if fds[0].any() != Some(false) => return check().map(|()| true),
+            Ok(0) if left == Some(0) => return Ok(false),
             Ok(_) => {}
         }
     }

@@ -13,6 +13,7 @@ pub mod candidate;
 pub mod confirm;
 pub mod document;
 pub mod early_stop;
+pub mod evaluate;
 pub mod evaluator;
 pub mod export;
 pub mod expression;

@@ -1,6 +1,7 @@
 //! The number by which configurations are ranked.
 
 use clap::ValueEnum;
+use mneme_model::result::ReplayResult;
 use serde::{Deserialize, Serialize};
 
 /// How measured times become one number.
@@ -43,6 +44,23 @@ impl Metric {
             }
         })
     }
+}
+
+/// The time of each run, ns, as the weighted mean of all instances; `None` unless each has a verified result.
+pub fn weighted_times(weights: &[f64], results: &[ReplayResult]) -> Option<Vec<u64>> {
+    if results.len() < weights.len() || !results.iter().all(|result| result.verified) {
+        return None;
+    }
+    let all: f64 = weights.iter().sum();
+    let runs = results.iter().map(|result| result.measured().len()).min().filter(|runs| *runs > 0)?;
+    if results.iter().any(|result| result.measured().contains(&0)) {
+        return None;
+    }
+    let of = |run: usize| -> f64 {
+        let measured = weights.iter().zip(results);
+        measured.map(|(weight, result)| weight * result.measured()[run] as f64 / all).sum()
+    };
+    Some((0..runs).map(|run| of(run).round() as u64).collect())
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use mneme_model::configuration::{Changes, Configuration};
 use mneme_model::device::DeviceLimits;
 use mneme_model::llvm_version;
-use mneme_model::protocol::{self, Examination, Hello, Reply, Request, StoppingRule, Submission};
+use mneme_model::protocol::{self, Code, Examination, Hello, Reply, Request, StoppingRule, Submission};
 use mneme_model::result::{ReplayResult, ReplayStatus};
 use mneme_system::files::private;
 
@@ -53,6 +53,9 @@ pub struct Runs {
     pub fresh_inputs: Vec<u64>,
     /// Look for races, and for results that are kept between launches.
     pub thorough: bool,
+    /// Code in place of the recorded code, and whether an earlier replay of it did the latter.
+    pub code: Option<Code>,
+    pub proven: bool,
 }
 
 impl Runs {
@@ -177,7 +180,8 @@ impl Server {
 
     /// Submits a configuration. An error means that the server is gone.
     pub fn submit(&mut self, id: u64, config: &Configuration, runs: Runs) -> Result<(), ServerError> {
-        let Runs { iterations, warmup, stopping, fresh, device, energy, counters, fresh_inputs, thorough } = runs;
+        let Runs { iterations, warmup, stopping, fresh, device, energy, counters, fresh_inputs, .. } = runs;
+        let Runs { thorough, code, proven, .. } = runs;
         let config = Changes::from(config);
         let (iterations, warmup) = (Some(iterations), Some(warmup));
         let submission = Submission {
@@ -192,6 +196,8 @@ impl Server {
             counters,
             fresh_inputs,
             thorough,
+            code,
+            proven,
             ..Submission::default()
         };
         self.send(&Request::Submit(Box::new(submission)))?;

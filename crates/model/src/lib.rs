@@ -13,6 +13,7 @@ pub mod checked_text;
 pub mod compile_options;
 pub mod configuration;
 pub mod device;
+pub mod evaluation;
 pub mod fresh;
 pub mod hash;
 pub mod launch;

@@ -14,6 +14,7 @@ mod coverage;
 mod differential;
 mod discretion;
 mod embedded;
+mod evaluating;
 mod evidence;
 mod exporting;
 mod faults;

@@ -5,6 +5,7 @@ use std::process::exit;
 use clap::{CommandFactory, Parser};
 use mneme_system::files::trust;
 use mneme_system::install;
+use mneme_tuner::evaluate::{self, EvaluateOptions};
 use mneme_tuner::options::{self, Options};
 use mneme_tuner::report::command::{self, ReportOptions};
 use mneme_tuner::report::compare::{self, CompareOptions};
@@ -27,6 +28,7 @@ struct CommandLine {
 enum Command {
     Report(ReportOptions),
     Compare(CompareOptions),
+    Evaluate(Box<EvaluateOptions>),
 }
 
 fn main() {
@@ -42,6 +44,7 @@ fn main() {
     match command {
         Some(Command::Report(options)) => exit(command::run(&options)),
         Some(Command::Compare(options)) => exit(compare::run(&options)),
+        Some(Command::Evaluate(options)) => exit(evaluate::run(&options)),
         None => {}
     }
     exit(tune::run(options).unwrap_or_else(|error| {

@@ -4,13 +4,14 @@
 //! a line that is written at once. The next session cuts off a partial line. The folder is therefore always consistent,
 //! and a resumed session loses and repeats nothing.
 
+mod lines;
 pub mod proteus;
 mod trial;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::fs::{File, TryLockError};
-use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::fs::File;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use mneme_system::console::is_full;
@@ -18,10 +19,13 @@ use mneme_system::files::{FileAccess, private, trust};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub use self::lines::JsonLines;
 pub use self::proteus::{merged, proteus_tuned_kernels};
 pub use self::trial::{Baseline, InstanceTrial, References, SessionSummary, Trial};
 
 pub const TRIALS: &str = "trials.jsonl";
+/// The folder of sessions without `--results-dir`.
+pub const SESSIONS: &str = "mneme-tune-results";
 
 /// A folder to which a session writes its results.
 #[derive(Debug)]
@@ -29,7 +33,7 @@ pub struct Results {
     folder: PathBuf,
     /// The folder to which earlier results were moved.
     aside: Option<PathBuf>,
-    trials: File,
+    trials: JsonLines,
     log: File,
 }
 
@@ -51,7 +55,7 @@ pub enum ResultsError {
     InUse { folder: PathBuf },
     #[error("{path} is not a valid file of a session ({problem}); was it edited?", path = path.display())]
     Strange { path: PathBuf, problem: String },
-    #[error("{path}, line {line}, is not a trial ({problem}); was it edited?", path = path.display())]
+    #[error("{path}, line {line}, is invalid ({problem}); was it edited?", path = path.display())]
     Damaged { path: PathBuf, line: usize, problem: String },
     #[error("{folder} holds the results of another recording ({found}); name that one, or start a new session without --resume", folder = folder.display())]
     Foreign { folder: PathBuf, found: String },
@@ -63,9 +67,7 @@ impl Results {
     ///
     /// # Errors The folder cannot be written, is in use, is a recording, or contains invalid results.
     pub fn open(folder: &Path, resume: bool) -> Result<(Self, Vec<Trial>), ResultsError> {
-        if holds_a_recording(folder)? {
-            return Err(ResultsError::Recording { folder: folder.into() });
-        }
+        refuse_recording(folder)?;
         let (results, known) = Self::enter(folder)?;
         if resume && !known.is_empty() {
             let path = folder.join(TRIALS);
@@ -82,26 +84,12 @@ impl Results {
     }
 
     fn enter(folder: &Path) -> Result<(Self, Vec<Trial>), ResultsError> {
-        let io = |path: &Path| {
-            let path = path.to_path_buf();
-            move |source| {
-                if is_full(&source) { ResultsError::Write { path, source } } else { ResultsError::Io { path, source } }
-            }
-        };
         private::create_folder(folder).map_err(io(folder))?;
         private::create_folder_quietly(&folder.join("logs")).map_err(io(folder))?;
-        let append = |name: &str| {
-            let path = folder.join(name);
-            private::append(&path).map_err(io(&path))
-        };
-        let (mut trials, log) = (append(TRIALS)?, append("logs/tune.log")?);
-        match trials.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(ResultsError::InUse { folder: folder.into() }),
-            Err(TryLockError::Error(error)) => return Err(io(&folder.join(TRIALS))(error)),
-        }
-        let known = read_trials(&folder.join(TRIALS), &mut trials)?;
-        Ok((Self { folder: folder.into(), aside: None, trials, log }, known))
+        let path = folder.join("logs/tune.log");
+        let log = private::append(&path).map_err(io(&path))?;
+        let (trials, known) = JsonLines::open(&folder.join(TRIALS))?;
+        Ok((Self { folder: folder.into(), aside: None, trials, log }, last_of_each(known)))
     }
 
     pub fn folder(&self) -> &Path {
@@ -149,38 +137,51 @@ impl Results {
     ///
     /// # Errors The file cannot be read or is invalid. A session must not continue as if the file did not exist.
     pub fn read<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, ResultsError> {
-        let path = self.folder.join(name);
-        match trust::read(&path) {
-            Ok(text) => serde_json::from_slice(&text)
-                .map(Some)
-                .map_err(|error| ResultsError::Strange { path, problem: error.to_string() }),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(ResultsError::Io { path, source }),
-        }
+        read_file(&self.folder.join(name))
     }
 
     /// Appends to `trials.jsonl`: the whole line, or nothing.
     pub fn add_trial(&mut self, trial: &Trial) -> Result<(), ResultsError> {
-        // A single write hardly ever leaves a partial line.
-        let mut line = serde_json::to_string(trial).expect("plain data serialises");
-        line.push('\n');
-        let before = self.trials.metadata().map(|file| file.len());
-        self.trials.write_all(line.as_bytes()).map_err(|source| {
-            // If this fails too, the next session cuts off the partial line.
-            let _ = before.and_then(|length| self.trials.set_len(length));
-            ResultsError::Write { path: self.folder.join(TRIALS), source }
-        })
+        self.trials.append(trial)
     }
 
     /// Waits until `trials.jsonl` is on the disk: some file systems only notice then that they are full.
     pub fn sync(&self) -> Result<(), ResultsError> {
-        self.trials.sync_data().map_err(|source| ResultsError::Write { path: self.folder.join(TRIALS), source })
+        self.trials.sync()
     }
 
     /// Adds a line to `logs/tune.log`. Ignores failures.
     pub fn log(&mut self, text: &str) {
         let _ = writeln!(self.log, "{:.3} {text}", jiff::Timestamp::now());
     }
+}
+
+/// The error of an operation on a file.
+fn io(path: &Path) -> impl Fn(std::io::Error) -> ResultsError {
+    let path = path.to_path_buf();
+    move |source| {
+        let path = path.clone();
+        if is_full(&source) { ResultsError::Write { path, source } } else { ResultsError::Io { path, source } }
+    }
+}
+
+/// Reads a JSON file; `None` if it does not exist.
+///
+/// # Errors See [`Results::read`].
+pub fn read_file<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, ResultsError> {
+    let path = path.to_path_buf();
+    match trust::read(&path) {
+        Ok(text) => serde_json::from_slice(&text)
+            .map(Some)
+            .map_err(|error| ResultsError::Strange { path, problem: error.to_string() }),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(ResultsError::Io { path, source }),
+    }
+}
+
+/// Refuses the folder of a recording, which must not be mixed with results.
+pub fn refuse_recording(folder: &Path) -> Result<(), ResultsError> {
+    if holds_a_recording(folder)? { Err(ResultsError::Recording { folder: folder.into() }) } else { Ok(()) }
 }
 
 /// Whether the folder has databases, which are named by static hashes.
@@ -244,28 +245,11 @@ fn remedy(error: &std::io::Error) -> &'static str {
     if is_full(error) { "; make room" } else { "" }
 }
 
-/// The last line of each trial. Cuts off a partial line that a killed session left.
-fn read_trials(path: &Path, file: &mut File) -> Result<Vec<Trial>, ResultsError> {
-    let io = |source| ResultsError::Io { path: path.into(), source };
-    let mut text = Vec::new();
-    file.seek(SeekFrom::Start(0)).and_then(|_| file.read_to_end(&mut text)).map_err(io)?;
-    let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-    if whole < text.len() {
-        file.set_len(whole as u64).map_err(io)?;
-    }
-    let lines = text[..whole].split(|byte| *byte == b'\n').enumerate().filter(|(_, line)| !line.is_empty());
-    let trials: Result<Vec<Trial>, _> = lines
-        .map(|(index, line)| {
-            serde_json::from_slice(line).map_err(|error| ResultsError::Damaged {
-                path: path.into(),
-                line: index + 1,
-                problem: error.to_string(),
-            })
-        })
-        .collect();
+/// The last line of each trial.
+fn last_of_each(trials: Vec<Trial>) -> Vec<Trial> {
     let mut last: Vec<Trial> = Vec::new();
     let mut places: HashMap<u64, usize> = HashMap::new();
-    for trial in trials? {
+    for trial in trials {
         match places.entry(trial.trial) {
             Entry::Occupied(place) => last[*place.get()] = trial,
             Entry::Vacant(free) => {
@@ -274,11 +258,11 @@ fn read_trials(path: &Path, file: &mut File) -> Result<Vec<Trial>, ResultsError>
             }
         }
     }
-    Ok(last)
+    last
 }
 
-/// The default results folder, named after the time.
-pub fn default_folder() -> PathBuf {
+/// A new results folder in the folder `parent`, named after the time.
+pub fn default_folder(parent: &str) -> PathBuf {
     // SAFETY: zero is a valid value of this plain structure.
     let mut parts: libc::tm = unsafe { std::mem::zeroed() };
     // SAFETY: a null pointer is allowed and means that only the return value is wanted.
@@ -289,7 +273,7 @@ pub fn default_folder() -> PathBuf {
     let time = format!("{:02}{:02}{:02}", parts.tm_hour, parts.tm_min, parts.tm_sec);
     // Sessions in containers that share the folder may begin in the same second.
     let random = mneme_system::random::number().unwrap_or_else(|_| u64::from(std::process::id()));
-    Path::new("mneme-tune-results").join(format!("{date}-{time}-{:08x}", random as u32))
+    Path::new(parent).join(format!("{date}-{time}-{:08x}", random as u32))
 }
 
 #[cfg(test)]

@@ -13,18 +13,8 @@ use super::{Session, SessionError, Stop};
 use crate::confirm::{self, Confirmation, RoundSettings};
 use crate::failure;
 use crate::results::{InstanceTrial, Trial};
-use crate::sequential::{LONG, SequentialTest};
+use crate::sequential::SequentialTest;
 use crate::server::Runs;
-
-/// Measured runs of each configuration in a round, and warm-up runs before them.
-const RUNS: (u32, u32) = (5, 1);
-/// The same for kernels that take long, as the comparison is between rounds, not runs. There is no warm-up if the
-/// session has seen that first runs are as fast as later ones.
-const LONG_RUNS: (u32, u32) = (1, 1);
-const WARM_RUNS: (u32, u32) = (1, 0);
-/// Rounds of long kernels before the first look at the data: three rounds show a great difference, and a round is
-/// expensive.
-const LONG_LOOK: usize = 3;
 
 /// When finalists are measured again; the end of a sentence.
 pub(super) const AGAIN: &str = "when it was measured again";
@@ -60,16 +50,8 @@ impl Session {
         // Times from two devices compare less well than times from one, even if the devices are of one kind.
         let device = self.evaluator.greeting().devices.first().copied();
         let fastest = finalists.iter().filter_map(|trial| trial.metric).fold(self.standings.baseline_metric, f64::min);
-        let is_long = fastest >= LONG as f64;
         let is_warm = self.test.as_ref().is_some_and(SequentialTest::is_warm_at_once);
-        let (iterations, warmup) = match is_long {
-            true if is_warm => WARM_RUNS,
-            true => LONG_RUNS,
-            false => RUNS,
-        };
-        if is_long {
-            settings.looks.insert(0, LONG_LOOK);
-        }
+        let (iterations, warmup) = settings.fit(fastest, is_warm);
         let runs = Runs { iterations, warmup, fresh: true, device, ..Runs::default() };
         let mut first_runs = FirstRuns::default();
         let measure = |order: &[&Configuration]| -> Result<Vec<Option<Vec<u64>>>, SessionError> {

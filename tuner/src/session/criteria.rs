@@ -4,7 +4,7 @@ use mneme_model::configuration::Configuration;
 use mneme_model::result::ReplayResult;
 
 use super::TunedInstance;
-use crate::metric::Metric;
+use crate::metric::{Metric, weighted_times};
 use crate::objective::{Measurement, ObjectiveError, Objectives};
 use crate::results::{Baseline, InstanceTrial, Trial};
 use crate::server::Runs;
@@ -65,19 +65,8 @@ impl Criteria {
 
     /// The time of each run, as the weighted mean of all instances; `None` unless all verified.
     pub fn times(&self, results: &[ReplayResult]) -> Option<Vec<u64>> {
-        if !self.all_verified(results) {
-            return None;
-        }
-        let all = self.weights();
-        let runs = results.iter().map(|result| result.measured().len()).min().filter(|runs| *runs > 0)?;
-        if results.iter().any(|result| result.measured().contains(&0)) {
-            return None;
-        }
-        let of = |run: usize| -> f64 {
-            let measured = self.instances.iter().zip(results);
-            measured.map(|(instance, result)| instance.weight * result.measured()[run] as f64 / all).sum()
-        };
-        Some((0..runs).map(|run| of(run).round() as u64).collect())
+        let weights: Vec<f64> = self.instances.iter().map(|instance| instance.weight).collect();
+        weighted_times(&weights, results)
     }
 
     /// Fills in the metric, speedup and objectives of a trial. If an objective has no value, returns the error and

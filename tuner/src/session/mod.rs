@@ -21,7 +21,7 @@ mod first_runs;
 mod looks;
 mod pace;
 mod progress;
-mod proof;
+pub mod proof;
 mod proposals;
 mod records;
 mod reference;
@@ -35,6 +35,7 @@ use std::time::{Duration, Instant};
 
 use self::bans::Bans;
 use self::criteria::Criteria;
+pub use self::criteria::spokesman;
 use self::disturbance::Disturbances;
 pub use self::error::SessionError;
 use self::pace::Pace;

@@ -12,8 +12,9 @@ use mneme_model::result::{FreshInputs, ReplayResult};
 
 use super::confirm::of_instances;
 use super::{Session, SessionError};
+use crate::evaluator::Evaluator;
 use crate::results::Trial;
-use crate::server::Runs;
+use crate::server::{Runs, ServerError};
 
 /// Inputs that a finalist must pass.
 const INPUTS: u32 = 3;
@@ -63,39 +64,57 @@ impl Session {
         Ok(all)
     }
 
-    /// Seeds of inputs that are useful in all instances, judged by the baseline. Empty if the baseline cannot run on
-    /// fresh inputs. `known` are the inputs on which the baseline has run.
+    /// Seeds of useful inputs, which the summary notes. `known` are the inputs on which the baseline has run.
     fn fresh_inputs(&mut self, baseline: &[Configuration], known: &FreshInputs) -> Result<Vec<u64>, SessionError> {
-        let Ok(random) = mneme_system::random::number() else { return Ok(Vec::new()) };
-        let known = if known.agreed > 0 { known.seeds.as_slice() } else { &[] };
-        let mut choice = SeedChoice::new(SeedChoice::start(random), INPUTS).like(known);
-        let mut summary = FreshInputs::default();
-        while let Some(seed) = choice.next_seed() {
-            let runs = Runs { iterations: 1, fresh: true, fresh_inputs: vec![seed], ..Runs::default() };
-            let results = self.evaluator.run(baseline.to_vec(), runs)?;
-            let tried = |result: &ReplayResult| result.evidence.as_ref().is_none_or(|it| it.fresh_inputs.tried > 0);
-            if results.len() < baseline.len() || !results.iter().all(tried) {
-                break;
-            }
-            let trial = match results.iter().all(|result| result.status.is_as_recorded()) {
-                true if results.iter().all(agrees) => InputTrial::Useful,
-                true => InputTrial::Useless,
-                false => InputTrial::Lost,
-            };
-            summary.tried += 1;
-            summary.seeds.push(seed);
-            choice.note(seed, trial);
-        }
-        let SeedChoice { useful: seeds, discarded, .. } = choice;
-        (summary.agreed, summary.discarded) = (seeds.len() as u32, discarded.len() as u32);
+        let UsefulInputs { seeds, summary } = useful_inputs(&mut self.evaluator, baseline, known)?;
         self.records.log(&format!("fresh inputs: {} of {} are useful: {seeds:?}", summary.agreed, summary.tried));
         self.standings.summary.fresh_inputs = summary;
         Ok(seeds)
     }
 }
 
+/// Fresh inputs on which the baseline does something useful.
+#[derive(Debug, Default)]
+pub struct UsefulInputs {
+    pub seeds: Vec<u64>,
+    /// Also counts the discarded ones.
+    pub summary: FreshInputs,
+}
+
+/// Draws inputs that are useful in all instances, judged by the baseline. None if the baseline cannot run on fresh
+/// inputs. `known` are the inputs on which it has run.
+pub fn useful_inputs(
+    evaluator: &mut Evaluator,
+    baseline: &[Configuration],
+    known: &FreshInputs,
+) -> Result<UsefulInputs, ServerError> {
+    let Ok(random) = mneme_system::random::number() else { return Ok(UsefulInputs::default()) };
+    let known = if known.agreed > 0 { known.seeds.as_slice() } else { &[] };
+    let mut choice = SeedChoice::new(SeedChoice::start(random), INPUTS).like(known);
+    let mut summary = FreshInputs::default();
+    while let Some(seed) = choice.next_seed() {
+        let runs = Runs { iterations: 1, fresh: true, fresh_inputs: vec![seed], ..Runs::default() };
+        let results = evaluator.run(baseline.to_vec(), runs)?;
+        let tried = |result: &ReplayResult| result.evidence.as_ref().is_none_or(|it| it.fresh_inputs.tried > 0);
+        if results.len() < baseline.len() || !results.iter().all(tried) {
+            break;
+        }
+        let trial = match results.iter().all(|result| result.status.is_as_recorded()) {
+            true if results.iter().all(agrees) => InputTrial::Useful,
+            true => InputTrial::Useless,
+            false => InputTrial::Lost,
+        };
+        summary.tried += 1;
+        summary.seeds.push(seed);
+        choice.note(seed, trial);
+    }
+    let SeedChoice { useful: seeds, discarded, .. } = choice;
+    (summary.agreed, summary.discarded) = (seeds.len() as u32, discarded.len() as u32);
+    Ok(UsefulInputs { seeds, summary })
+}
+
 /// The time limit for a fresh input, s: on some, a kernel never ends. `None` if the kernel's time is unknown.
-fn input_limit(baseline: &ReplayResult) -> Option<f64> {
+pub fn input_limit(baseline: &ReplayResult) -> Option<f64> {
     let longest = baseline.exec_time.iter().max()?;
     let bytes = baseline.evidence.as_ref().map_or(0, |evidence| evidence.compared);
     Some(LEAST_LIMIT + RUNS_ON_INPUT * (*longest + bytes) as f64 * 1e-9)
@@ -108,7 +127,7 @@ fn agrees(result: &ReplayResult) -> bool {
 }
 
 /// Whether a finalist passed without doubts, and on an input if there are any.
-fn is_proven(result: &ReplayResult, has_inputs: bool) -> bool {
+pub fn is_proven(result: &ReplayResult, has_inputs: bool) -> bool {
     let Some(evidence) = &result.evidence else { return result.status.is_as_recorded() && !has_inputs };
     let agrees = !has_inputs || evidence.fresh_inputs.agreed > 0;
     result.status.is_as_recorded() && evidence.doubts.is_empty() && agrees

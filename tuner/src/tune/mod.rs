@@ -33,7 +33,7 @@ use crate::options::{
     BaselineCode, CandidateSettings, Options, ProteusOutput, Pruner, RunsKind, SearchSettings, SessionMode,
     SpaceSettings, StudySettings, TuningSettings,
 };
-use crate::results::{self, Results, ResultsError, default_folder, proteus};
+use crate::results::{self, Results, ResultsError, SESSIONS, default_folder, proteus};
 use crate::sampler::{Prior, Sampler};
 use crate::search::Search;
 use crate::server::ServerCommand;
@@ -64,7 +64,7 @@ pub fn run(said: Options) -> Result<i32, TuneError> {
         return table::tune(options);
     }
     let subjects = subjects(&options)?;
-    let folder = options.results_dir.clone().unwrap_or_else(default_folder);
+    let folder = options.results_dir.clone().unwrap_or_else(|| default_folder(SESSIONS));
     let several = subjects.len() > 1;
     let mut finished = Vec::new();
     for subject in &subjects {

@@ -6,7 +6,7 @@ use super::{TuneError, inspect, learning};
 use crate::evaluator::Evaluator;
 use crate::objective::Objectives;
 use crate::options::Options;
-use crate::results::{Results, default_folder};
+use crate::results::{Results, SESSIONS, default_folder};
 use crate::search::Search;
 use crate::server::ServerCommand;
 use crate::session::{self, Plan, TunedInstance};
@@ -49,7 +49,7 @@ pub fn tune(options: Options) -> Result<i32, TuneError> {
         return Err(TuneError::Setting(format!("--simulate {} {what} {}", file.display(), unused.join(", "))));
     }
     let table = ResultsTable::load(&file)?;
-    let folder = options.results_dir.clone().unwrap_or_else(default_folder);
+    let folder = options.results_dir.clone().unwrap_or_else(|| default_folder(SESSIONS));
     let settings = Options { results_dir: Some(folder.clone()), ..options }.settled_on_table();
     if settings.mode.inspects() {
         return Ok(inspect(settings.mode, &table.space)?.status);

@@ -1,0 +1,323 @@
+//! Turns a candidate into code that a server can replay.
+//!
+//! Candidates are strangers: a source can name any file, in `#include`, `#embed` or a link. Its compiler therefore runs
+//! confined, and options of candidates are limited to those that name no file.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use mneme_builds::source::{self, CudaSource, SourceError};
+use mneme_model::configuration::{Changes, Configuration, Effect, FIELDS};
+use mneme_model::evaluation::CompilerMessage;
+use mneme_model::protocol::Code;
+use mneme_model::result::ReplayStatus;
+use mneme_recording::database::KernelRecord;
+use mneme_system::files::{private, trust};
+
+use super::error::EvaluateError;
+use super::input::{Given, Request};
+use super::options::EvaluateOptions;
+use super::patch;
+
+/// Options of clang that a candidate may have: no other can name a file or start a program.
+const ALLOWED: [&str; 16] = [
+    "-D",
+    "-U",
+    "-O",
+    "-std=",
+    "-W",
+    "-ffast-math",
+    "-fno-fast-math",
+    "-ffp-contract=",
+    "-fgpu-flush-denormals-to-zero",
+    "-fcuda-flush-denormals-to-zero",
+    "-funroll-loops",
+    "-fno-unroll-loops",
+    "-fassociative-math",
+    "-freciprocal-math",
+    "-fno-signed-zeros",
+    "-ffinite-math-only",
+];
+
+/// Why a candidate has no code.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Refusal {
+    pub status: ReplayStatus,
+    pub reason: String,
+    pub compiler: Option<CompilerMessage>,
+    /// The time limit that it exceeded, s.
+    pub time_limit: Option<f64>,
+}
+
+impl Refusal {
+    pub fn invalid(reason: impl ToString) -> Self {
+        Self { status: ReplayStatus::InvalidConfig, reason: reason.to_string(), compiler: None, time_limit: None }
+    }
+}
+
+/// The source that candidates change.
+#[derive(Clone, Debug, Default)]
+struct Base {
+    text: String,
+    folder: PathBuf,
+}
+
+/// Makes the code of candidates, and keeps it in the results folder.
+pub struct Workshop {
+    /// For a folder of each candidate.
+    folder: PathBuf,
+    base: Option<Base>,
+    compiler: PathBuf,
+    flags: Vec<String>,
+    arch: String,
+    /// Files and folders for a confined compiler.
+    readable: Option<Vec<PathBuf>>,
+    limit: Duration,
+}
+
+impl Workshop {
+    pub fn open(
+        options: &EvaluateOptions,
+        database: &Path,
+        record: &KernelRecord,
+        results: &Path,
+    ) -> Result<Self, EvaluateError> {
+        let unread = |path: &Path| {
+            let path = path.to_path_buf();
+            move |source| EvaluateError::Unread { path, source }
+        };
+        let base = match &options.source_base {
+            None => None,
+            Some(path) => Some(Base { text: trust::read_text(path).map_err(unread(path))?, folder: folder_of(path) }),
+        };
+        let beside = options.source.iter().chain(&options.files).map(|path| folder_of(path));
+        let mut includes: Vec<PathBuf> = base.iter().map(|base| base.folder.clone()).chain(beside).collect();
+        includes.sort();
+        includes.dedup();
+        let mut flags = options.source_flags.clone();
+        for folder in &includes {
+            flags.extend(["-iquote".to_owned(), folder.display().to_string()]);
+        }
+        let compiler = match &options.clang {
+            Some(program) => {
+                trust::check_program(program).map_err(unread(program))?;
+                program.clone()
+            }
+            None => {
+                let recording = database.parent().unwrap_or(Path::new(""));
+                let modules: Vec<Vec<u8>> =
+                    record.modules.iter().filter_map(|name| trust::read(&recording.join(name)).ok()).collect();
+                source::usual_compiler(modules.iter().map(Vec::as_slice))
+            }
+        };
+        let folder = results.join("candidates");
+        private::create_folder_quietly(&folder).map_err(unwritten(&folder))?;
+        Ok(Self {
+            readable: (!options.unconfined).then(|| [includes, source::included(&options.source_flags)].concat()),
+            folder: folder.canonicalize().map_err(unread(&folder))?,
+            base,
+            compiler,
+            flags,
+            arch: source::architecture(&record.ours.ir_arch).into(),
+            limit: Duration::ZERO,
+        })
+    }
+
+    /// Sets the compiler's time limit.
+    pub fn limit(&mut self, limit: Duration) {
+        self.limit = limit;
+    }
+
+    pub fn base(&self) -> &str {
+        self.base.as_ref().map_or("", |base| &base.text)
+    }
+
+    /// The candidate's code; `None` for the recorded code.
+    ///
+    /// # Errors
+    /// The results folder cannot be written, or there is no compiler.
+    pub fn code(&self, request: &Request, digest: &str) -> Result<Result<Option<Code>, Refusal>, EvaluateError> {
+        let text = match (&request.given, &self.base) {
+            (Given::Source(text), _) => text.clone(),
+            (Given::Recorded, _) if request.options.is_empty() => return Ok(Ok(None)),
+            (Given::Ir(_) | Given::Ptx(_), _) if !request.options.is_empty() => {
+                return Ok(Err(Refusal::invalid(
+                    "options are for the compiler of a source, and this candidate has none",
+                )));
+            }
+            (Given::Ir(bytes), _) => {
+                let name = if bytes.starts_with(b"BC") { "kernel.bc" } else { "kernel.ll" };
+                return self.write(digest, name, bytes).map(|path| Ok(Some(Code::IrFile(path))));
+            }
+            (Given::Ptx(text), _) => {
+                return self.write(digest, "kernel.ptx", text.as_bytes()).map(|path| Ok(Some(Code::PtxFile(path))));
+            }
+            (_, None) => {
+                let reason =
+                    "a diff, blocks or compiler options change the kernel's source; name it with --source-base";
+                return Ok(Err(Refusal::invalid(reason)));
+            }
+            (Given::Recorded, Some(base)) => base.text.clone(),
+            (Given::Diff(diff), Some(base)) => match patch::diff(&base.text, diff) {
+                Ok(text) => text,
+                Err(error) => return Ok(Err(Refusal::invalid(error))),
+            },
+            (Given::Blocks(blocks), Some(base)) => match patch::blocks(&base.text, blocks) {
+                Ok(text) => text,
+                Err(error) => return Ok(Err(Refusal::invalid(error))),
+            },
+        };
+        if let Some(option) = request.options.iter().find(|option| !is_allowed(option)) {
+            let reason =
+                format!("a candidate may not have the compiler option {option}; allowed are {}", ALLOWED.join(", "));
+            return Ok(Err(Refusal::invalid(reason)));
+        }
+        let file = self.write(digest, "kernel.cu", text.as_bytes())?;
+        let flags = [&self.flags[..], &request.options].concat();
+        let source = CudaSource {
+            file: &file,
+            compiler: &self.compiler,
+            flags: &flags,
+            arch: &self.arch,
+            limit: self.limit,
+            confined: self.readable.as_deref(),
+        };
+        match source.bitcode() {
+            Ok(bitcode) => self.write(digest, "kernel.bc", &bitcode).map(|path| Ok(Some(Code::IrFile(path)))),
+            Err(SourceError::Late { seconds, .. }) => Ok(Err(Refusal {
+                status: ReplayStatus::Timeout,
+                reason: format!("its source takes more than {seconds} s to compile"),
+                compiler: None,
+                time_limit: Some(seconds),
+            })),
+            Err(SourceError::Rejected { text, .. }) => {
+                let reason = text.replace(&format!("{}/", file.parent().unwrap_or(&file).display()), "");
+                let compiler = Some(message(&reason));
+                Ok(Err(Refusal { status: ReplayStatus::CompileError, reason, compiler, time_limit: None }))
+            }
+            Err(error) => Err(EvaluateError::Compiler(error)),
+        }
+    }
+
+    /// Writes a file to the candidate's folder, and returns its path.
+    fn write(&self, digest: &str, name: &str, bytes: &[u8]) -> Result<PathBuf, EvaluateError> {
+        let folder = self.folder.join(digest);
+        let path = folder.join(name);
+        private::create_folder_quietly(&folder)
+            .and_then(|()| private::write(&path, bytes))
+            .map_err(unwritten(&path))?;
+        Ok(path)
+    }
+}
+
+fn unwritten(path: &Path) -> impl FnOnce(std::io::Error) -> EvaluateError {
+    let path = path.to_path_buf();
+    move |source| EvaluateError::Unwritten { path, source }
+}
+
+/// The folder of a file, as an absolute path.
+fn folder_of(path: &Path) -> PathBuf {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    folder.canonicalize().unwrap_or_else(|_| folder.into())
+}
+
+fn is_allowed(option: &str) -> bool {
+    let is_switch = |allowed: &str| allowed.starts_with("-f") && !allowed.ends_with('=');
+    let fits = |allowed: &&str| option == *allowed || (!is_switch(allowed) && option.starts_with(*allowed));
+    // -Wa, -Wl and -Wp pass options to other programs.
+    let passes_on = option.starts_with("-W") && option.contains(',');
+    ALLOWED.iter().any(fits) && !passes_on
+}
+
+/// The configuration of a candidate.
+///
+/// # Errors
+/// A field is unknown or invalid, or not the candidate's to choose.
+pub fn configuration(changes: &Changes, recorded: &Configuration) -> Result<Configuration, Refusal> {
+    let is_set = |name: &str| changes.0.contains_key(name);
+    if let Some(field) = FIELDS.iter().find(|it| matches!(it.effect, Effect::Runs | Effect::Limit) && is_set(it.name)) {
+        let reason = format!("{} decides how candidates are judged, so a candidate cannot set it", field.name);
+        return Err(Refusal::invalid(reason));
+    }
+    let configuration = changes.apply(recorded).map_err(Refusal::invalid)?;
+    let options = configuration.llvm_options.iter().chain(configuration.ptxas_options.iter().flatten());
+    let names_file =
+        |option: &&String| ["/", "file", "optf", "load", "plugin"].iter().any(|word| option.contains(word));
+    match options.into_iter().find(names_file) {
+        Some(option) => Err(Refusal::invalid(format!("a candidate may not have {option}, which may name a file"))),
+        None => Ok(configuration),
+    }
+}
+
+/// The first error in the text of a compiler.
+pub fn message(text: &str) -> CompilerMessage {
+    let is_error = |line: &&str| line.contains("error:") || line.contains("fatal");
+    let line = text.lines().find(is_error).or_else(|| text.lines().next()).unwrap_or_default();
+    let (place, message) = line.split_once("error:").unwrap_or(("", line));
+    let mut parts = place.trim_end().trim_end_matches("fatal").trim_end().trim_end_matches(':').split(':');
+    let file = parts.next().filter(|file| !file.is_empty()).map(str::to_owned);
+    let mut number = || parts.next().and_then(|number| number.trim().parse().ok());
+    let (line, column) = (number(), number());
+    CompilerMessage { message: message.trim().into(), file: file.filter(|_| line.is_some()), line, column }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mneme_model::launch::Dim3;
+
+    #[test]
+    fn options_of_candidates_name_no_files() {
+        for option in ["-DTILE=32", "-O2", "-std=c++20", "-ffast-math", "-ffp-contract=off", "-Wno-all", "-UX"] {
+            assert!(is_allowed(option), "{option}");
+        }
+        for option in [
+            "-I/etc",
+            "-include",
+            "/etc/passwd",
+            "@file",
+            "-fplugin=x.so",
+            "-ffast-mathematics",
+            "-Xclang",
+            "-o",
+            "-Wa,-I/etc",
+            "-Wp,-MD,/tmp/x",
+            "--cuda-path=/",
+            "-fpass-plugin=x",
+        ] {
+            assert!(!is_allowed(option), "{option}");
+        }
+    }
+
+    #[test]
+    fn candidates_do_not_choose_how_they_are_judged() {
+        let recorded = Configuration::recorded(Dim3::new(4, 1, 1), Dim3::new(64, 1, 1), 0);
+        let of = |json: &str| configuration(&serde_json::from_str(json).unwrap(), &recorded);
+        assert_eq!(of(r#"{"block": {"x": 32}, "maxnreg": 40}"#).unwrap().maxnreg, 40);
+        for json in [
+            r#"{"tolerance": {"dtype": "f32", "threshold": 1, "kind": "relative"}}"#,
+            r#"{"timeout_s": 9000}"#,
+            r#"{"iterations": 1}"#,
+            r#"{"cache": "cold"}"#,
+            r#"{"maxnregs": 3}"#,
+            r#"{"llvm_options": ["-load=x.so"]}"#,
+            r#"{"ptxas_options": ["--options-file", "x"]}"#,
+            r#"{"llvm_options": ["-x=/etc/passwd"]}"#,
+        ] {
+            assert_eq!(of(json).unwrap_err().status, ReplayStatus::InvalidConfig, "{json}");
+        }
+    }
+
+    #[test]
+    fn the_first_error_has_its_place() {
+        let text = "kernel.cu:1:2: warning: x\nkernel.cu:12:5: error: use of undeclared identifier 'a'\n  a;\n";
+        let found = message(text);
+        assert_eq!((found.file.as_deref(), found.line, found.column), (Some("kernel.cu"), Some(12), Some(5)));
+        assert_eq!(found.message, "use of undeclared identifier 'a'");
+        let found = message("kernel.cu:3:10: fatal error: 'x.h' file not found");
+        assert_eq!((found.line, found.message.as_str()), (Some(3), "'x.h' file not found"));
+        let found = message("error: invalid value 'c++99' in '-std=c++99'");
+        assert_eq!((found.file, found.line), (None, None));
+        assert_eq!(message("LLVM crashed").message, "LLVM crashed");
+    }
+}

@@ -1,0 +1,113 @@
+//! The feedback of a judgement, as plain text for a person or a model.
+//!
+//! It says what happened, where, and what to try or what is missing.
+
+use mneme_model::evaluation::{FEEDBACK, Judgement, Verdict};
+use mneme_model::result::Evidence;
+use mneme_model::text::{ratio, shorten};
+use mneme_model::units::time;
+
+/// The text for a judgement whose other fields are known. `reason` is the replayer's or the compiler's own.
+pub fn of(judgement: &Judgement, reason: &str) -> String {
+    let mut text = match judgement.verdict {
+        Verdict::Faster | Verdict::Slower | Verdict::Inconclusive => compared(judgement),
+        Verdict::Incorrect => incorrect(judgement, reason),
+        Verdict::Unproven => format!("Unproven: {reason}."),
+        Verdict::Invalid => invalid(judgement, reason),
+    };
+    if let Some(evidence) = judgement.evidence.as_ref().filter(|_| judgement.verdict != Verdict::Unproven) {
+        text += &verified(evidence);
+    }
+    shorten(text.trim_end(), FEEDBACK)
+}
+
+fn compared(judgement: &Judgement) -> String {
+    let Some(speedup) = judgement.speedup else { return "Inconclusive: its times could not be compared.".into() };
+    if speedup.rounds == 0 {
+        return "Inconclusive: its machine code and launch are those of the application. Change what the kernel computes, \
+                not how it is written."
+            .into();
+    }
+    let (word, advice) = match judgement.verdict {
+        Verdict::Faster => ("Faster", ""),
+        Verdict::Slower => ("Slower", " Undo what made it slower, or try something else."),
+        _ => ("Inconclusive", " The difference is too small to measure. Try a larger change."),
+    };
+    let times = judgement.exec_time.zip(judgement.baseline_time).map_or_else(String::new, |(own, baseline)| {
+        format!(" It takes {}, the application's own code {}.", time(own), time(baseline))
+    });
+    let (estimate, low, high) = (ratio(speedup.estimate), ratio(speedup.low), ratio(speedup.high));
+    let percent = speedup.confidence * 100.0;
+    format!(
+        "{word}: {estimate} times as fast as the application's own code ({percent} % interval {low} to {high}, {} rounds by \
+         turns).{times}{}{advice}",
+        speedup.rounds,
+        resources(judgement)
+    )
+}
+
+fn resources(judgement: &Judgement) -> String {
+    let mut found = Vec::new();
+    found.extend(judgement.registers.map(|registers| format!("{registers} registers a thread")));
+    if let Some(spills) = judgement.spills {
+        found.push(match spills.stores + spills.loads {
+            0 => "no spills".into(),
+            _ => format!("spills of {} bytes stored and {} loaded", spills.stores, spills.loads),
+        });
+    }
+    found.extend(judgement.occupancy.map(|occupancy| format!("occupancy {:.0} %", occupancy * 100.0)));
+    if found.is_empty() { String::new() } else { format!(" It has {}.", found.join(", ")) }
+}
+
+fn incorrect(judgement: &Judgement, reason: &str) -> String {
+    let Some(wrong) = &judgement.first_wrong else {
+        return format!("Incorrect: {reason}. Check bounds, addresses, and what the threads of a block wait for.");
+    };
+    // The replayer's own sentence adds something only if another input shows the difference.
+    let reason = Some(reason).filter(|reason| !reason.starts_with("memory differs from the recording: first at"));
+    format!(
+        "Incorrect: memory differs from what the application's own code leaves. First wrong element: index {} of {} ({}): \
+         expected {}, got {}; {} of {} elements are wrong. {}",
+        wrong.index,
+        wrong.buffer,
+        wrong.dtype,
+        wrong.expected,
+        wrong.got,
+        wrong.differing,
+        wrong.elements,
+        shorten(reason.unwrap_or_default(), 500)
+    )
+}
+
+fn invalid(judgement: &Judgement, reason: &str) -> String {
+    match (&judgement.compiler, judgement.time_limit) {
+        (Some(compiler), _) => {
+            let place = match (&compiler.file, compiler.line) {
+                (Some(file), Some(line)) => format!("{file}, line {line}: "),
+                _ => String::new(),
+            };
+            let all = if reason.trim() == compiler.message { String::new() } else { format!("\n{reason}") };
+            format!("Invalid: it does not compile. {place}{}{all}", compiler.message)
+        }
+        (None, Some(limit)) => {
+            format!(
+                "Invalid: it did not end within the time limit of {limit} s ({reason}). Look for loops that do not end."
+            )
+        }
+        (None, None) => format!("Invalid: {reason}"),
+    }
+}
+
+/// What the comparison of memory shows.
+fn verified(evidence: &Evidence) -> String {
+    let fresh = &evidence.fresh_inputs;
+    format!(
+        " Verified in {} runs: {} of {} written bytes would be wrong if it did nothing, and it agrees with the application's own code \
+         on {} of {} fresh inputs.",
+        evidence.runs,
+        evidence.shown,
+        evidence.written,
+        fresh.agreed,
+        fresh.tried.saturating_sub(fresh.discarded)
+    )
+}

@@ -1,0 +1,74 @@
+//! The verdicts of an evaluation, in its results folder.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use mneme_model::evaluation::{CandidateId, Judgement};
+use mneme_recording::database::KernelRecord;
+use mneme_system::files::private;
+
+use super::error::EvaluateError;
+use crate::measured::Measured;
+use crate::results::{self, JsonLines, ResultsError};
+
+const VERDICTS: &str = "verdicts.jsonl";
+const MEASURED: &str = "recording.json";
+
+/// The file of verdicts, and what is in it.
+pub struct Verdicts {
+    folder: PathBuf,
+    file: JsonLines,
+    known: HashMap<String, Judgement>,
+}
+
+impl Verdicts {
+    /// Opens the folder, creating it if needed. Without `resume` it must hold no verdict.
+    pub fn open(
+        folder: &Path,
+        resume: bool,
+        database: &Path,
+        record: &KernelRecord,
+        ids: &[String],
+    ) -> Result<Self, EvaluateError> {
+        results::refuse_recording(folder)?;
+        let unwritten = |source| ResultsError::Io { path: folder.into(), source };
+        private::create_folder(folder).map_err(unwritten)?;
+        let (file, known) = JsonLines::open::<Judgement>(&folder.join(VERDICTS))?;
+        if !known.is_empty() && !resume {
+            return Err(EvaluateError::Taken(folder.into()));
+        }
+        let now = Measured::of(database, record, ids, folder)?;
+        let path = folder.join(MEASURED);
+        match results::read_file::<Measured>(&path)?.filter(|_| !known.is_empty()) {
+            Some(earlier) => {
+                if let Some(what) = earlier.other_recording(&now) {
+                    return Err(EvaluateError::Foreign { folder: folder.into(), what });
+                }
+            }
+            None => results::write_whole(&path, &now)?,
+        }
+        let named = |it: Judgement| Some((it.id.as_ref()?.to_string(), it));
+        Ok(Self { folder: folder.into(), file, known: known.into_iter().filter_map(named).collect() })
+    }
+
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    pub fn count(&self) -> u64 {
+        self.known.len() as u64
+    }
+
+    pub fn of(&self, id: &CandidateId) -> Option<&Judgement> {
+        self.known.get(&id.to_string())
+    }
+
+    /// Writes a verdict; it is on the disk afterwards.
+    pub fn add(&mut self, judgement: &Judgement) -> Result<(), EvaluateError> {
+        self.file.append(judgement)?;
+        self.file.sync()?;
+        let id = judgement.id.as_ref().map(ToString::to_string).unwrap_or_default();
+        self.known.insert(id, judgement.clone());
+        Ok(())
+    }
+}
