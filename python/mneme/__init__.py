@@ -8,6 +8,7 @@
 
 from mneme.async_executor import AsyncReplayExecutor
 from mneme.errors import Cancelled, EngineError, EngineNotFound, MnemeError, RecordingError, RequestError, SpaceError
+from mneme.evaluation import Candidate, Evaluator, Judgement, Speedup, evaluate, evaluate_async
 from mneme.futures import EvalFuture
 from mneme.mneme_types import ExperimentConfiguration, ExperimentResult, dim3
 from mneme.recorded_execution import KernelInstance, RecordedExecution
@@ -17,16 +18,22 @@ __version__ = "0.1.0"
 __all__ = [
     "AsyncReplayExecutor",
     "Cancelled",
+    "Candidate",
     "EngineError",
     "EngineNotFound",
     "EvalFuture",
+    "Evaluator",
     "ExperimentConfiguration",
     "ExperimentResult",
+    "Judgement",
     "KernelInstance",
     "MnemeError",
     "RecordedExecution",
     "RecordingError",
     "RequestError",
     "SpaceError",
+    "Speedup",
     "dim3",
+    "evaluate",
+    "evaluate_async",
 ]

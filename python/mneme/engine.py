@@ -109,7 +109,7 @@ class Engine:
         assert self.process.stdin is not None and self.process.stdout is not None
         self._output = self.process.stdout
         self._requests: queue.SimpleQueue[Optional[bytes]] = queue.SimpleQueue()
-        self._stop = weakref.finalize(self, _stop, self.process, self._requests)
+        self._stop = weakref.finalize(self, stop, self.process, self._requests)
         try:
             hello = self._read()
         except ValueError as error:
@@ -130,7 +130,7 @@ class Engine:
         # The threads must not keep a forgotten engine alive. Requests have one of their own: whoever waited until the
         # engine reads them could be the one that has to read its replies.
         writer = threading.Thread(
-            target=_write_requests, args=(self._requests, self.process.stdin), daemon=True, name="mneme-requests"
+            target=write_requests, args=(self._requests, self.process.stdin), daemon=True, name="mneme-requests"
         )
         self._reader = threading.Thread(
             target=_read_replies, args=(weakref.ref(self), self._output), daemon=True, name="mneme-replies"
@@ -340,7 +340,7 @@ def _read_replies(engine: weakref.ref[Engine], output: Any) -> None:
         )
 
 
-def _write_requests(requests: queue.SimpleQueue[Optional[bytes]], to: Any) -> None:
+def write_requests(requests: queue.SimpleQueue[Optional[bytes]], to: Any) -> None:
     # An engine that is gone is told of by the other thread.
     with contextlib.suppress(OSError, ValueError):
         for request in iter(requests.get, None):
@@ -351,7 +351,7 @@ def _write_requests(requests: queue.SimpleQueue[Optional[bytes]], to: Any) -> No
         to.close()
 
 
-def _stop(process: subprocess.Popen[bytes], requests: queue.SimpleQueue[Optional[bytes]]) -> None:
+def stop(process: subprocess.Popen[bytes], requests: queue.SimpleQueue[Optional[bytes]]) -> None:
     """Ends a process whose engine was forgotten. What it forked ends with it."""
     requests.put(None)
     if process.poll() is None:

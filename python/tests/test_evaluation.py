@@ -1,0 +1,72 @@
+"""mneme.evaluate: candidates of a recorded kernel and their verdicts."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from conftest import DEVICE
+
+import mneme
+from mneme import Candidate, EngineError, Evaluator, RequestError
+from mneme.evaluation import Judgement
+from mneme.openevolve import evaluator, score
+
+KERNEL = "template <typename T> __global__ void vecadd(T *out, const T *in, size_t n) {{ {} }}\n{}"
+INSTANCE = "template __global__ void vecadd(long *, const long *, size_t);"
+WRONG = Candidate(source=KERNEL.format("if (threadIdx.x < n) out[threadIdx.x] = 0;", INSTANCE))
+SAME = Candidate(config={"original": True})
+BROKEN = "this is no source"
+
+
+def test_candidates_have_verdicts_in_their_order(database: Path) -> None:
+    found = mneme.evaluate(database, [WRONG, BROKEN, SAME], device=DEVICE)
+    assert [judgement.verdict for judgement in found] == ["incorrect", "invalid", "inconclusive"]
+    wrong, broken, same = found
+    assert wrong.extra["first_wrong"]["expected"] != wrong.extra["first_wrong"]["got"]
+    assert broken.extra["compiler"]["line"] == 1 and "line 1" in broken.feedback
+    assert same.speedup is not None and same.speedup.estimate == 1
+    assert [score(judgement) for judgement in found] == [0, 0, 1]
+
+
+def test_an_evaluator_answers_one_after_the_other_and_in_an_event_loop(database: Path, tmp_path: Path) -> None:
+    with Evaluator(database, device=DEVICE, results_dir=tmp_path / "results") as running:
+        assert running.evaluate(WRONG).verdict == "incorrect"
+
+        async def both() -> list[Judgement]:
+            named = [Candidate(id=name, source=WRONG.source) for name in ("a", "b")]
+            return list(await asyncio.gather(*(running.evaluate_async(candidate) for candidate in named)))
+
+        assert [(it.id, it.verdict) for it in asyncio.run(both())] == [("a", "incorrect"), ("b", "incorrect")]
+        slow = running.submit(Candidate(id="c", source=BROKEN))
+        with pytest.raises(RequestError):
+            running.submit(Candidate(id="c", source=BROKEN))
+        assert slow.result().verdict == "invalid"
+    assert len((tmp_path / "results" / "verdicts.jsonl").read_text().splitlines()) == 4
+    assert asyncio.run(mneme.evaluate_async(database, [WRONG], device=DEVICE))[0].verdict == "incorrect"
+
+
+def test_an_evaluation_that_cannot_begin_says_why(database: Path, tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="nonesuch") as error:
+        mneme.evaluate(database, [WRONG], kernel="nonesuch", device=DEVICE)
+    assert error.value.status == 64
+    with Evaluator(database, device=DEVICE) as running:
+        future = running.submit(WRONG)
+        running.process.kill()
+        with pytest.raises(EngineError, match="SIGKILL"):
+            future.result()
+        with pytest.raises(EngineError):
+            running.submit(WRONG)
+
+
+def test_a_search_gets_the_low_end_of_the_interval(database: Path, tmp_path: Path) -> None:
+    line = {"schema": 1, "id": "1", "verdict": "faster", "feedback": "", "exec_time": 5000.0}
+    speedup = {"estimate": 1.5, "low": 1.4, "high": 1.6, "confidence": 0.95, "rounds": 6}
+    for verdict, expected in {"faster": 1.4, "inconclusive": 1, "slower": 1, "unproven": 0}.items():
+        assert score(Judgement.from_dict({**line, "speedup": speedup, "verdict": verdict})) == expected
+    program = tmp_path / "program.cu"
+    program.write_text(BROKEN)
+    evaluate = evaluator(database, device=DEVICE)
+    found = [evaluate(program), evaluate(program)]
+    for it in found:
+        metrics = it if isinstance(it, dict) else {**it.metrics, **it.artifacts}
+        assert metrics["combined_score"] == 0 and metrics["verdict"] == "invalid" and "line 1" in metrics["feedback"]
