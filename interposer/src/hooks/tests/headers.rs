@@ -6,12 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::CUDA;
-use super::proc_address::{NEWEST, variant};
-use super::unhooked::UNHOOKED;
 use mneme_abi::cuda::driver::FUNCTIONS;
 use mneme_abi::cuda::{VendorFunction, split_name};
 use mneme_fixtures::headers::{Passed, expression, found, in_rust, types};
+
+use super::unhooked;
+use crate::hooks::CUDA;
+use crate::hooks::proc_address::{NEWEST, variant};
+
+const UNHOOKED: &str = include_str!("unhooked.txt");
 
 /// The declarations of a header.
 struct Header {
@@ -118,19 +121,17 @@ fn every_function_of_the_driver_is_hooked_or_need_not_be() {
         headers.iter().flat_map(|header| header.functions.keys()).map(|symbol| &*symbol.clone().leak()).collect();
     assert!(symbols.len() > 600, "{} functions", symbols.len());
     let hooked = |symbol: &str| CUDA.iter().any(|hook| hook.name.to_str() == Ok(symbol));
-    let listed = |symbol: &'static str| {
-        UNHOOKED.iter().flat_map(|(_, names)| *names).filter(|entry| means(entry, symbol)).count()
-    };
+    let listed = |symbol: &'static str| unhooked(UNHOOKED).filter(|entry| means(entry, symbol)).count();
     let wrong = |is_wrong: fn(bool, usize) -> bool| -> Vec<&str> {
         symbols.iter().copied().filter(|symbol| is_wrong(hooked(symbol), listed(symbol))).collect()
     };
     let none = [""; 0];
-    assert_eq!(wrong(|hooked, listed| !hooked && listed == 0), none, "neither hooked nor in the list of unhooked.rs");
-    assert_eq!(wrong(|hooked, listed| hooked && listed > 0), none, "hooked, and in the list of unhooked.rs");
-    assert_eq!(wrong(|_, listed| listed > 1), none, "twice in the list of unhooked.rs");
+    assert_eq!(wrong(|hooked, listed| !hooked && listed == 0), none, "neither hooked nor in the list of unhooked.txt");
+    assert_eq!(wrong(|hooked, listed| hooked && listed > 0), none, "hooked, and in the list of unhooked.txt");
+    assert_eq!(wrong(|_, listed| listed > 1), none, "twice in the list of unhooked.txt");
     let is_in_none = |entry: &&str| !symbols.iter().any(|symbol| means(entry, symbol));
-    let unknown = UNHOOKED.iter().flat_map(|(_, names)| *names).copied().filter(is_in_none);
-    assert_eq!(unknown.collect::<Vec<_>>(), none, "in the list of unhooked.rs, and in no header");
+    let unknown = unhooked(UNHOOKED).filter(is_in_none);
+    assert_eq!(unknown.collect::<Vec<_>>(), none, "in the list of unhooked.txt, and in no header");
     let unknown = CUDA.iter().map(|hook| hook.name.to_str().unwrap()).filter(|name| !symbols.contains(name));
     assert_eq!(unknown.collect::<Vec<_>>(), none, "hooked, and in no header");
 }
