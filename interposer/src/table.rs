@@ -79,39 +79,41 @@ macro_rules! every_hook {
     }
     "tracked, because synchronising is an error while a stream is captured" ["interposer/tests/recording.rs: nothing_waits_while_another_stream_is_captured", "tests/tests/e2e/coverage.rs: graphs"] {
         cuStreamBeginCapture, cuStreamBeginCapture_ptsz => (captures::begin);
-        cuStreamBeginCapture_v2, cuStreamBeginCapture_v2_ptsz => (captures::begin_in_mode);
-        cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz => (captures::begin_to_graph);
-        cuStreamBeginRecaptureToGraph, cuStreamBeginRecaptureToGraph_ptsz => (captures::begin_again);
-        cuStreamBeginCaptureToCig, cuStreamBeginCaptureToCig_ptsz => (captures::begin_for_graphics);
+        cuStreamBeginCapture_v2, cuStreamBeginCapture_v2_ptsz => (|stream, _| captures::begin(stream));
+        cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz =>
+            (|stream, _, _, _, _, _| captures::begin(stream));
+        cuStreamBeginRecaptureToGraph, cuStreamBeginRecaptureToGraph_ptsz =>
+            (|stream, _, _, _, _| captures::begin(stream));
+        cuStreamBeginCaptureToCig, cuStreamBeginCaptureToCig_ptsz => (|stream, _| captures::begin(stream));
         cuStreamEndCaptureToCig, cuStreamEndCaptureToCig_ptsz => (captures::end_for_graphics);
-        cuStreamEndCapture, cuStreamEndCapture_ptsz => (captures::end);
+        cuStreamEndCapture, cuStreamEndCapture_ptsz => (|stream, _| captures::end(stream));
     }
     "tracked, because it ends the capture of the stream" ["tests/tests/e2e/coverage.rs: a_capture_that_ends_with_its_stream_is_over", "interposer/src/driver/captures.rs: a_capture_ends_with_what_it_takes_place_in"] {
         cuStreamDestroy => {captures::destroy};
         cuStreamDestroy_v2 => {captures::destroy};
     }
     "launched as a whole, without recording its kernels; with `MNEME_GRAPHS=expand` node by node, each kernel as if launched alone" ["tests/tests/e2e/coverage.rs: graphs", "tests/tests/e2e/coverage.rs: graphs_are_expanded_on_request"] {
-        cuGraphLaunch => (graphs::launch);
-        cuGraphLaunch_ptsz => (graphs::launch_per_thread);
+        cuGraphLaunch => (|executable, stream| graphs::launch(executable, stream, STREAM_LEGACY));
+        cuGraphLaunch_ptsz => (|executable, stream| graphs::launch(executable, stream, STREAM_PER_THREAD));
     }
     "tracked for `MNEME_GRAPHS=expand`" ["tests/tests/e2e/coverage.rs: graphs_are_expanded_on_request"] {
-        cuGraphInstantiate => (graphs::instantiate);
-        cuGraphInstantiate_v2 => (graphs::instantiate);
-        cuGraphInstantiateWithFlags => (graphs::instantiate_with_flags);
+        cuGraphInstantiate => (|executable, graph, _, _, _| graphs::instantiate(executable, graph, 0));
+        cuGraphInstantiate_v2 => (|executable, graph, _, _, _| graphs::instantiate(executable, graph, 0));
+        cuGraphInstantiateWithFlags => (graphs::instantiate);
         cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz => (graphs::instantiate_with_parameters);
-        cuGraphExecUpdate => (graphs::update_until_11);
-        cuGraphExecUpdate_v2 => (graphs::update);
+        cuGraphExecUpdate => (|executable, graph, _, _| graphs::update(executable, graph));
+        cuGraphExecUpdate_v2 => (|executable, graph, _| graphs::update(executable, graph));
         cuGraphExecKernelNodeSetParams_v2 => (graphs::set_kernel);
         cuGraphExecDestroy => (graphs::destroy);
     }
     "tracked for `MNEME_GRAPHS=expand`; this graph is launched as a whole afterwards" ["tests/tests/e2e/coverage.rs: graphs_are_expanded_on_request"] {
-        cuGraphExecKernelNodeSetParams => (graphs::change);
-        cuGraphExecMemcpyNodeSetParams => (graphs::change_in_context);
-        cuGraphExecMemsetNodeSetParams => (graphs::change_in_context);
-        cuGraphExecHostNodeSetParams => (graphs::change);
-        cuGraphExecChildGraphNodeSetParams => (graphs::change);
-        cuGraphExecNodeSetParams => (graphs::change);
-        cuGraphNodeSetEnabled => (graphs::change);
+        cuGraphExecKernelNodeSetParams => (|executable, node, _| graphs::change(executable, node));
+        cuGraphExecMemcpyNodeSetParams => (|executable, node, _, _| graphs::change(executable, node));
+        cuGraphExecMemsetNodeSetParams => (|executable, node, _, _| graphs::change(executable, node));
+        cuGraphExecHostNodeSetParams => (|executable, node, _| graphs::change(executable, node));
+        cuGraphExecChildGraphNodeSetParams => (|executable, node, _| graphs::change(executable, node));
+        cuGraphExecNodeSetParams => (|executable, node, _| graphs::change(executable, node));
+        cuGraphNodeSetEnabled => (|executable, node, _| graphs::change(executable, node));
     }
     "served from the arena" ["tests/tests/e2e/programs.rs: memory", "interposer/tests/recording.rs: every_way_to_the_driver_is_hooked_and_recorded"] {
         cuMemAlloc_v2 => (served::allocate);
@@ -122,75 +124,79 @@ macro_rules! every_hook {
         cuMemGetAddressRange_v2 => (served::address_range);
         cuPointerGetAttribute => (served::pointer_attribute);
         cuPointerGetAttributes => (served::pointer_attributes);
-        cuMemGetInfo_v2 => (served::information);
+        cuMemGetInfo_v2 => (|free, _| served::information(free));
     }
     "grants peers access to the arena's memory, and notes which devices can touch an allocation" ["tests/tests/e2e/coverage.rs: several_devices", "tests/tests/e2e/coverage.rs: access"] {
-        cuCtxEnablePeerAccess => (access::enable_peer);
+        cuCtxEnablePeerAccess => (|peer, _| access::enable_peer(peer));
         cuCtxDisablePeerAccess => (access::disable_peer);
         cuMemSetAccess => (access::set);
         cuMemPoolSetAccess => (access::set_pool);
-        cuMemPoolCreate => (access::create_pool);
-        cuMemPoolImportFromShareableHandle => (access::import_pool);
+        cuMemPoolCreate => (|pool, _| access::new_pool(pool));
+        cuMemPoolImportFromShareableHandle => (|pool, _, _, _| access::new_pool(pool));
     }
     "returns a handle of the arena's memory that the recorder of another process understands; if that is impossible, the vendor serves further allocations" ["tests/tests/e2e/coverage.rs: sharing_between_processes", "interposer/tests/recording.rs: memory_for_other_processes_is_the_vendors"] {
         cuIpcGetMemHandle => (ipc::share);
     }
     "opens memory that another process's recorder shares; if the other process has no recorder, the vendor serves further allocations" ["tests/tests/e2e/coverage.rs: sharing_between_processes", "interposer/tests/recording.rs: memory_for_other_processes_is_the_vendors"] {
-        cuIpcOpenMemHandle => (ipc::open_shared);
-        cuIpcOpenMemHandle_v2 => (ipc::open_shared);
+        cuIpcOpenMemHandle => (|address, handle, _| ipc::open_shared(address, handle));
+        cuIpcOpenMemHandle_v2 => (|address, handle, _| ipc::open_shared(address, handle));
         cuIpcCloseMemHandle => (ipc::close_shared);
     }
     "notes that the process shares memory with others, so the vendor serves further allocations" ["interposer/src/hooks/mod.rs: every_hook_passes_its_call_on"] {
-        cuMemPoolImportPointer => (ipc::import_pointer);
+        cuMemPoolImportPointer => (|address, pool, _| ipc::import_pointer(address, pool));
     }
     "tracked, to record the memory at its own address" ["tests/tests/e2e/coverage.rs: pools"] {
-        cuMemAllocAsync, cuMemAllocAsync_ptsz => (tracked::allocate_async);
-        cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz => (tracked::allocate_from_pool);
-        cuMemFreeAsync => (tracked::free_async);
-        cuMemFreeAsync_ptsz => (tracked::free_async_per_thread);
+        cuMemAllocAsync, cuMemAllocAsync_ptsz => (|address, bytes, stream|
+            tracked::allocate_on(address, bytes, None, stream));
+        cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz => (|address, bytes, pool, stream|
+            tracked::allocate_on(address, bytes, Some(pool), stream));
+        cuMemFreeAsync => (|address, stream| tracked::free_on(address, stream, STREAM_LEGACY));
+        cuMemFreeAsync_ptsz => (|address, stream| tracked::free_on(address, stream, STREAM_PER_THREAD));
     }
     "tracked, to record the memory at its own address" ["tests/tests/e2e/coverage.rs: managed"] {
-        cuMemAllocManaged => (tracked::allocate_managed);
+        cuMemAllocManaged => (|address, bytes, _| tracked::allocate_managed(address, bytes));
     }
     "tracked, to record the memory at its own address" ["tests/tests/e2e/coverage.rs: mapped"] {
-        cuMemAllocHost => (tracked::allocate_little_host);
-        cuMemAllocHost_v2 => (tracked::allocate_host);
-        cuMemHostAlloc => (tracked::allocate_host_with_flags);
+        cuMemAllocHost => (|host, bytes| tracked::allocate_host(host, bytes as usize, 0));
+        cuMemAllocHost_v2 => (|host, bytes| tracked::allocate_host(host, bytes, 0));
+        cuMemHostAlloc => (tracked::allocate_host);
         cuMemHostRegister => (tracked::register_host);
         cuMemHostRegister_v2 => (tracked::register_host);
         cuMemHostUnregister => (tracked::forget_host);
         cuMemFreeHost => (tracked::forget_host);
     }
     "notes that others may write to the memory" ["interposer/src/memory/sharing/physical.rs: memory_is_shared_whether_it_is_mapped_before_or_after", "tests/tests/e2e/coverage.rs: memory_that_another_process_writes_to"] {
-        cuMemPoolExportPointer => (ipc::export_pointer);
-        cuMemCreate => (physical::create);
-        cuMemExportToShareableHandle => (physical::export);
+        cuMemPoolExportPointer => (|_, address| ipc::export_pointer(address));
+        cuMemCreate => (|handle, _, _, _| physical::create(handle));
+        cuMemExportToShareableHandle => (|shareable, handle, kind, _| physical::export(shareable, handle, kind));
         cuMemImportFromShareableHandle => (physical::import);
-        cuMulticastCreate => (physical::create_multicast);
-        cuMulticastBindMem => (physical::bind);
-        cuMulticastBindMem_v2 => (physical::bind_on);
-        cuMulticastBindAddr => (physical::bind_address);
-        cuMulticastBindAddr_v2 => (physical::bind_address_on);
+        cuMulticastCreate => (|handle, _| physical::create_multicast(handle));
+        cuMulticastBindMem => (|_, _, memory, _, _, _| physical::bind(memory));
+        cuMulticastBindMem_v2 => (|_, _, _, memory, _, _, _| physical::bind(memory));
+        cuMulticastBindAddr => (|_, _, address, bytes, _| physical::bind_address(address, bytes));
+        cuMulticastBindAddr_v2 => (|_, _, _, address, bytes, _| physical::bind_address(address, bytes));
     }
     "tracked, to detect memory that is mapped at two addresses; the recorder's allocations have no handle, like those of cuMemAlloc" ["tests/tests/e2e/coverage.rs: memory_that_is_mapped_at_two_addresses_is_refused"] {
         cuMemRetainAllocationHandle => (physical::retain);
         cuMemRelease => (physical::release);
     }
     "tracked, to record the memory at its own address, and to refuse kernels that reach memory at two addresses" ["tests/tests/e2e/coverage.rs: vmm", "tests/tests/e2e/coverage.rs: memory_that_is_mapped_at_two_addresses_is_refused"] {
-        cuMemMap => (tracked::map);
+        cuMemMap => (|address, bytes, offset, handle, _| tracked::map(address, bytes, offset, handle));
         cuMemUnmap => (tracked::unmap);
     }
     "tracked, to record the memory at its own address while it is mapped" ["interposer/tests/recording.rs: memory_of_other_interfaces_is_recorded_while_it_is_mapped"] {
-        cuExternalMemoryGetMappedBuffer => (external::map_buffer);
+        cuExternalMemoryGetMappedBuffer => (|address, _, description|
+            external::map_buffer(address, description));
         cuGraphicsResourceGetMappedPointer_v2 => (external::mapped_pointer);
-        cuGraphicsUnmapResources, cuGraphicsUnmapResources_ptsz => (external::unmap_resources);
+        cuGraphicsUnmapResources, cuGraphicsUnmapResources_ptsz => (|count, resources, _|
+            external::unmap_resources(count, resources));
         cuGraphicsUnregisterResource => (external::unregister_resource);
     }
     "tracked, to wait for every context of a device and to forget memory and code that end with one" ["tests/tests/e2e/coverage.rs: contexts"] {
-        cuCtxCreate => (contexts::create);
-        cuCtxCreate_v2 => (contexts::create);
-        cuCtxCreate_v3 => (contexts::create_with_affinity);
-        cuCtxCreate_v4 => (contexts::create_with_parameters);
+        cuCtxCreate => (|context, _, device| contexts::create(context, device));
+        cuCtxCreate_v2 => (|context, _, device| contexts::create(context, device));
+        cuCtxCreate_v3 => (|context, _, _, _, device| contexts::create(context, device));
+        cuCtxCreate_v4 => (|context, _, _, device| contexts::create(context, device));
         cuDevicePrimaryCtxRetain => (contexts::retain_primary);
         cuCtxDestroy => (ends::destroy);
         cuCtxDetach => (ends::detach);
@@ -201,50 +207,70 @@ macro_rules! every_hook {
         cuDevicePrimaryCtxRelease_v2 => (ends::release_primary);
     }
     "tracked, to wait for every context of a device and to forget memory and code that end with one" ["interposer/src/lifetimes/green.rs: contexts_of_green_ones_are_known_as_long_as_those_live"] {
-        cuGreenCtxCreate => (green::create);
+        cuGreenCtxCreate => (|green, _, device, _| green::create(green, device));
         cuCtxFromGreenCtx => (green::make_context);
         cuGreenCtxDestroy => (green::destroy);
     }
     "tracked, to know a kernel's code" ["tests/tests/e2e/coverage.rs: contexts", "tests/tests/e2e/programs.rs: rdc"] {
-        cuModuleLoad => (loading::load_module_file);
-        cuModuleLoadData => (loading::load_module);
-        cuModuleLoadDataEx => (loading::load_module_with_options);
-        cuModuleLoadFatBinary => (loading::load_module);
-        cuModuleUnload => (loading::unload_module);
-        cuModuleGetFunction => (loading::module_function);
-        cuLibraryLoadData => (loading::load_library);
-        cuLibraryLoadFromFile => (loading::load_library_file);
-        cuLibraryUnload => (loading::unload_library);
-        cuLibraryGetKernel => (loading::library_kernel);
+        cuModuleLoad => (|module, file| loading::load_file(CodeOwner::Module, module.cast(), file));
+        cuModuleLoadData => (|module, image| loading::load(CodeOwner::Module, module.cast(), image));
+        cuModuleLoadDataEx => (|module, image, _, _, _|
+            loading::load(CodeOwner::Module, module.cast(), image));
+        cuModuleLoadFatBinary => (|module, image| loading::load(CodeOwner::Module, module.cast(), image));
+        cuModuleUnload => (|module| loading::unload(CodeOwner::Module(module as usize)));
+        cuModuleGetFunction => (|function, module, name|
+            loading::function(function.cast(), CodeOwner::Module(module as usize), name));
+        cuLibraryLoadData => (|library, image, _, _, _, _, _, _|
+            loading::load(CodeOwner::Library, library.cast(), image));
+        cuLibraryLoadFromFile => (|library, file, _, _, _, _, _, _|
+            loading::load_file(CodeOwner::Library, library.cast(), file));
+        cuLibraryUnload => (|library| loading::unload(CodeOwner::Library(library as usize)));
+        cuLibraryGetKernel => (|kernel, library, name|
+            loading::function(kernel.cast(), CodeOwner::Library(library as usize), name));
         cuLibraryGetModule => (loading::library_module);
         cuKernelGetFunction => (loading::kernel_function);
     }
     "noted, because tuned code that replaces the function gets the same setting" ["tests/tests/e2e/applying.rs: what_is_set_on_a_function_is_set_on_its_tuned_code", "interposer/src/kernels/function_settings.rs: the_last_value_counts_and_changes_are_counted"] {
-        cuFuncSetAttribute => (setting::set);
-        cuFuncSetCacheConfig => (setting::set_cache);
-        cuFuncSetSharedMemConfig => (setting::set_banks);
-        cuKernelSetAttribute => (setting::set_of_kernel);
-        cuKernelSetCacheConfig => (setting::set_cache_of_kernel);
+        cuFuncSetAttribute => (|function, attribute, value|
+            setting::note(function, Setting::Attribute(attribute), value));
+        cuFuncSetCacheConfig => (|function, value| setting::note(function, Setting::Cache, value as c_int));
+        cuFuncSetSharedMemConfig => (|function, value| setting::note(function, Setting::Banks, value as c_int));
+        cuKernelSetAttribute => (|attribute, value, kernel, _|
+            setting::note(kernel.cast(), Setting::Attribute(attribute), value));
+        cuKernelSetCacheConfig => (|kernel, value, _|
+            setting::note(kernel.cast(), Setting::Cache, value as c_int));
     }
     "counted, and recorded if it is selected" ["tests/tests/e2e/coverage.rs: launch_forms"] {
-        cuLaunchKernel => [forms::kernel];
-        cuLaunchKernel_ptsz => [forms::kernel_per_thread];
-        cuLaunchKernelEx => [forms::kernel_ex];
-        cuLaunchKernelEx_ptsz => [forms::kernel_ex_per_thread];
-        cuLaunchCooperativeKernel => [forms::cooperative];
-        cuLaunchCooperativeKernel_ptsz => [forms::cooperative_per_thread];
+        cuLaunchKernel =>
+            [|function, x, y, z, block_x, block_y, block_z, shared, stream, parameters, extra| forms::kernel(
+            function, [x, y, z], [block_x, block_y, block_z], shared, named(stream, STREAM_LEGACY), parameters, extra)];
+        cuLaunchKernel_ptsz =>
+            [|function, x, y, z, block_x, block_y, block_z, shared, stream, parameters, extra| forms::kernel(
+            function, [x, y, z], [block_x, block_y, block_z], shared, named(stream, STREAM_PER_THREAD), parameters,
+            extra)];
+        cuLaunchKernelEx => [|configuration, function, parameters, extra|
+            forms::kernel_ex(configuration, function, parameters, extra, STREAM_LEGACY)];
+        cuLaunchKernelEx_ptsz => [|configuration, function, parameters, extra|
+            forms::kernel_ex(configuration, function, parameters, extra, STREAM_PER_THREAD)];
+        cuLaunchCooperativeKernel =>
+            [|function, x, y, z, block_x, block_y, block_z, shared, stream, parameters| forms::cooperative(
+            function, [x, y, z], [block_x, block_y, block_z], shared, named(stream, STREAM_LEGACY), parameters)];
+        cuLaunchCooperativeKernel_ptsz =>
+            [|function, x, y, z, block_x, block_y, block_z, shared, stream, parameters| forms::cooperative(
+            function, [x, y, z], [block_x, block_y, block_z], shared, named(stream, STREAM_PER_THREAD), parameters)];
     }
     "counted, and reported as not recorded, because it is from before CUDA 4.0" ["interposer/src/hooks/mod.rs: every_hook_passes_its_call_on"] {
-        cuLaunch => (refused::launch);
-        cuLaunchGrid => (refused::launch_grid);
-        cuLaunchGridAsync => (refused::launch_grid_async);
+        cuLaunch => (|function| refused::launch(function, "cuLaunch"));
+        cuLaunchGrid => (|function, _, _| refused::launch(function, "cuLaunchGrid"));
+        cuLaunchGridAsync => (|function, _, _, _| refused::launch(function, "cuLaunchGridAsync"));
     }
     "counted, and reported as not recorded, because a replay on one device cannot repeat it" ["interposer/src/hooks/mod.rs: every_hook_passes_its_call_on"] {
-        cuLaunchCooperativeKernelMultiDevice => (refused::launch_on_devices);
+        cuLaunchCooperativeKernelMultiDevice => (|list, count, _| refused::launch_on_devices(list, count));
     }
     "returns the hooks of this table" ["interposer/tests/recording.rs: every_way_to_the_driver_is_hooked_and_recorded"] {
         cuGetProcAddress => (proc_address::get);
-        cuGetProcAddress_v2 => (proc_address::get_with_status);
+        cuGetProcAddress_v2 => (|symbol, function, version, flags, _|
+            proc_address::get(symbol, function, version, flags));
     }
     } };
 }
@@ -280,38 +306,50 @@ macro_rules! every_hip_hook {
         hipGraphicsMapResources => gated;
     }
     "waits at the gate while a launch is recorded; refused if it reaches beyond an allocation of the recorder, as the vendor does for its own" ["tests/tests/e2e/hip.rs: statuses_are_those_of_the_plain_run"] {
-        hipMemcpy, hipMemcpy_spt => {bounds::copy_in_direction};
-        hipMemcpyWithStream => {bounds::copy_in_direction_on};
+        hipMemcpy, hipMemcpy_spt => {|to, from, bytes, kind| bounds::copy(to, from, meant(kind, bytes))};
+        hipMemcpyWithStream => {|to, from, bytes, kind, stream|
+            bounds::copy_on(to, from, meant(kind, bytes), stream)};
         hipMemcpyHtoD => {bounds::copy};
         hipMemcpyDtoH => {bounds::copy};
         hipMemcpyDtoD => {bounds::copy};
         hipMemcpyHtoDAsync => {bounds::copy_on};
         hipMemcpyDtoHAsync => {bounds::copy_on};
         hipMemcpyDtoDAsync => {bounds::copy_on};
-        hipMemcpyAsync, hipMemcpyAsync_spt => {bounds::copy_in_direction_on};
-        hipMemcpy2D, hipMemcpy2D_spt => {bounds::copy_rows};
-        hipMemcpy2DAsync, hipMemcpy2DAsync_spt => {bounds::copy_rows_on};
-        hipMemcpyPeer => {bounds::copy_to_peer};
-        hipMemcpyPeerAsync => {bounds::copy_to_peer_on};
+        hipMemcpyAsync, hipMemcpyAsync_spt => {|to, from, bytes, kind, stream|
+            bounds::copy_on(to, from, meant(kind, bytes), stream)};
+        hipMemcpy2D, hipMemcpy2D_spt => {|to, to_pitch, from, from_pitch, width, height, kind|
+            bounds::checked(Touched::by_rows(to, to_pitch, from, from_pitch, width, meant(kind, height)))};
+        hipMemcpy2DAsync, hipMemcpy2DAsync_spt => {|to, to_pitch, from, from_pitch, width, height, kind, stream|
+            bounds::enqueued(Touched::by_rows(to, to_pitch, from, from_pitch, width, meant(kind, height)), stream)};
+        hipMemcpyPeer => {|to, _, from, _, bytes| bounds::copy(to, from, bytes)};
+        hipMemcpyPeerAsync => {|to, _, from, _, bytes, stream| bounds::copy_on(to, from, bytes, stream)};
         hipMemcpyParam2D => {bounds::copy_described};
         hipMemcpyParam2DAsync => {bounds::copy_described_on};
         hipDrvMemcpy2DUnaligned => {bounds::copy_described};
-        hipMemcpy3D, hipMemcpy3D_spt => {bounds::copy_volumes};
-        hipMemcpy3DAsync, hipMemcpy3DAsync_spt => {bounds::copy_volumes_on};
-        hipMemcpyToSymbol, hipMemcpyToSymbol_spt => {bounds::copy_to_symbol};
-        hipMemcpyToSymbolAsync, hipMemcpyToSymbolAsync_spt => {bounds::copy_to_symbol_on};
-        hipMemcpyFromSymbol, hipMemcpyFromSymbol_spt => {bounds::copy_from_symbol};
-        hipMemcpyFromSymbolAsync, hipMemcpyFromSymbolAsync_spt => {bounds::copy_from_symbol_on};
-        hipMemPrefetchAsync => {bounds::prefetch};
-        hipMemPrefetchAsync_v2 => {bounds::prefetch_to_location};
-        hipMemAdvise => {bounds::advise};
-        hipMemAdvise_v2 => {bounds::advise};
-        hipMemset, hipMemset_spt => {bounds::fill_bytes};
-        hipMemsetAsync, hipMemsetAsync_spt => {bounds::fill_bytes_on};
-        hipMemset2D, hipMemset2D_spt => {bounds::fill_rows_of_bytes};
-        hipMemset2DAsync, hipMemset2DAsync_spt => {bounds::fill_rows_of_bytes_on};
-        hipMemset3D, hipMemset3D_spt => {bounds::fill_volume};
-        hipMemset3DAsync, hipMemset3DAsync_spt => {bounds::fill_volume_on};
+        hipMemcpy3D, hipMemcpy3D_spt => {|what| bounds::checked(touched_volumes(what))};
+        hipMemcpy3DAsync, hipMemcpy3DAsync_spt => {|what, stream| bounds::enqueued(touched_volumes(what), stream)};
+        hipMemcpyToSymbol, hipMemcpyToSymbol_spt => {|_, from, bytes, _, kind|
+            bounds::checked([Touched::line(from, meant(kind, bytes))])};
+        hipMemcpyToSymbolAsync, hipMemcpyToSymbolAsync_spt => {|_, from, bytes, _, kind, stream|
+            bounds::enqueued([Touched::line(from, meant(kind, bytes))], stream)};
+        hipMemcpyFromSymbol, hipMemcpyFromSymbol_spt => {|to, _, bytes, _, kind|
+            bounds::checked([Touched::line(to, meant(kind, bytes))])};
+        hipMemcpyFromSymbolAsync, hipMemcpyFromSymbolAsync_spt => {|to, _, bytes, _, kind, stream|
+            bounds::enqueued([Touched::line(to, meant(kind, bytes))], stream)};
+        hipMemPrefetchAsync => {|address, bytes, _, stream| bounds::enqueued([Touched::line(address, bytes)], stream)};
+        hipMemPrefetchAsync_v2 => {|address, bytes, _, _, stream|
+            bounds::enqueued([Touched::line(address, bytes)], stream)};
+        hipMemAdvise, hipMemAdvise_v2 => {|address, bytes, _, _| bounds::checked([Touched::line(address, bytes)])};
+        hipMemset, hipMemset_spt => {|to, _, bytes| bounds::checked([Touched::line(to, bytes)])};
+        hipMemsetAsync, hipMemsetAsync_spt => {|to, _, bytes, stream|
+            bounds::enqueued([Touched::line(to, bytes)], stream)};
+        hipMemset2D, hipMemset2D_spt => {|to, pitch, _, width, height|
+            bounds::checked([Touched::rows(to, pitch, width, height)])};
+        hipMemset2DAsync, hipMemset2DAsync_spt => {|to, pitch, _, width, height, stream|
+            bounds::enqueued([Touched::rows(to, pitch, width, height)], stream)};
+        hipMemset3D, hipMemset3D_spt => {|to, _, extent| bounds::checked([Touched::volume(&to, &extent)])};
+        hipMemset3DAsync, hipMemset3DAsync_spt => {|to, _, extent, stream|
+            bounds::enqueued([Touched::volume(&to, &extent)], stream)};
         hipMemsetD8 => {bounds::fill};
         hipMemsetD8Async => {bounds::fill_on};
         hipMemsetD2D8 => {bounds::fill_rows};
@@ -333,42 +371,45 @@ macro_rules! every_hip_hook {
         hipStreamBatchMemOp => gated;
     }
     "tracked, because synchronising is an error while a stream is captured" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
-        hipStreamBeginCapture, hipStreamBeginCapture_spt => (captures::begin_in_mode);
-        hipStreamBeginCaptureToGraph => (captures::begin_to_graph);
-        hipStreamEndCapture, hipStreamEndCapture_spt => (captures::end);
+        hipStreamBeginCapture, hipStreamBeginCapture_spt => (|stream, _| captures::begin(stream));
+        hipStreamBeginCaptureToGraph => (|stream, _, _, _, _, _| captures::begin(stream));
+        hipStreamEndCapture, hipStreamEndCapture_spt => (|stream, _| captures::end(stream));
     }
     "tracked, because it ends the capture of the stream" ["interposer/src/driver/captures.rs: a_capture_ends_with_what_it_takes_place_in"] {
         hipStreamDestroy => {captures::destroy};
     }
     "launched as a whole, without recording its kernels; with `MNEME_GRAPHS=expand` node by node, each kernel as if launched alone" ["tests/tests/e2e/hip.rs: graphs_are_expanded_on_request"] {
-        hipGraphLaunch => (graphs::launch);
-        hipGraphLaunch_spt => (graphs::launch_per_thread);
+        hipGraphLaunch => (|executable, stream| graphs::launch(executable, stream, STREAM_LEGACY));
+        hipGraphLaunch_spt => (|executable, stream| graphs::launch(executable, stream, STREAM_PER_THREAD));
     }
     "tracked for `MNEME_GRAPHS=expand`" ["tests/tests/e2e/hip.rs: graphs_are_expanded_on_request"] {
-        hipGraphInstantiate => (graphs::instantiate);
-        hipGraphInstantiateWithFlags => (graphs::instantiate_with_flags);
+        hipGraphInstantiate => (|executable, graph, _, _, _| graphs::instantiate(executable, graph, 0));
+        hipGraphInstantiateWithFlags => (graphs::instantiate);
         hipGraphInstantiateWithParams => (graphs::instantiate_with_parameters);
-        hipGraphExecUpdate => (graphs::update_until_11);
+        hipGraphExecUpdate => (|executable, graph, _, _| graphs::update(executable, graph));
         hipGraphExecKernelNodeSetParams => (graphs::set_kernel);
         hipGraphExecDestroy => (graphs::destroy);
     }
     "tracked for `MNEME_GRAPHS=expand`; this graph is launched as a whole afterwards" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
-        hipGraphExecMemcpyNodeSetParams => (graphs::change);
-        hipGraphExecMemcpyNodeSetParams1D => (graphs::change_line);
-        hipGraphExecMemcpyNodeSetParamsFromSymbol => (graphs::change_symbol);
-        hipGraphExecMemcpyNodeSetParamsToSymbol => (graphs::change_symbol);
-        hipGraphExecMemsetNodeSetParams => (graphs::change);
-        hipGraphExecHostNodeSetParams => (graphs::change);
-        hipGraphExecChildGraphNodeSetParams => (graphs::change);
-        hipGraphExecNodeSetParams => (graphs::change);
-        hipDrvGraphExecMemcpyNodeSetParams => (graphs::change_in_context);
-        hipDrvGraphExecMemsetNodeSetParams => (graphs::change_in_context);
-        hipGraphNodeSetEnabled => (graphs::change);
+        hipGraphExecMemcpyNodeSetParams => (|executable, node, _| graphs::change(executable, node));
+        hipGraphExecMemcpyNodeSetParams1D => (|executable, node, _, _, _, _| graphs::change(executable, node));
+        hipGraphExecMemcpyNodeSetParamsFromSymbol => (|executable, node, _, _, _, _, _|
+            graphs::change(executable, node));
+        hipGraphExecMemcpyNodeSetParamsToSymbol => (|executable, node, _, _, _, _, _|
+            graphs::change(executable, node));
+        hipGraphExecMemsetNodeSetParams => (|executable, node, _| graphs::change(executable, node));
+        hipGraphExecHostNodeSetParams => (|executable, node, _| graphs::change(executable, node));
+        hipGraphExecChildGraphNodeSetParams => (|executable, node, _| graphs::change(executable, node));
+        hipGraphExecNodeSetParams => (|executable, node, _| graphs::change(executable, node));
+        hipDrvGraphExecMemcpyNodeSetParams => (|executable, node, _, _| graphs::change(executable, node));
+        hipDrvGraphExecMemsetNodeSetParams => (|executable, node, _, _| graphs::change(executable, node));
+        hipGraphNodeSetEnabled => (|executable, node, _| graphs::change(executable, node));
     }
     "served from the arena" ["interposer/tests/hip.rs: a_program_of_hip_is_recorded"] {
         hipMalloc => (served::allocate);
         hipMemAllocPitch => (served::allocate_pitched);
-        hipMallocPitch => (served::allocate_rows);
+        hipMallocPitch => (|address, pitch, width, height|
+            served::allocate_pitched(address.cast(), pitch, width, height, 4));
         hipMalloc3D => (served::allocate_volume);
         hipExtMallocWithFlags => (served::allocate_with_flags);
         hipFree => (served::free);
@@ -381,44 +422,46 @@ macro_rules! every_hip_hook {
         hipPointerGetAttributes => (served::attributes_of_hip);
         hipPointerGetAttribute => (served::pointer_attribute);
         hipDrvPointerGetAttributes => (served::pointer_attributes);
-        hipMemGetInfo => (served::information);
+        hipMemGetInfo => (|free, _| served::information(free));
     }
     "grants peers access to the arena's memory, and notes which devices can touch an allocation" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
-        hipDeviceEnablePeerAccess => (access::enable_peer_device);
+        hipDeviceEnablePeerAccess => (|peer, _| access::enable_peer_device(peer));
         hipDeviceDisablePeerAccess => (access::disable_peer_device);
-        hipCtxEnablePeerAccess => (access::enable_peer_of_hip);
+        hipCtxEnablePeerAccess => (|peer, _| access::enable_peer_of_hip(peer));
         hipCtxDisablePeerAccess => (access::disable_peer_of_hip);
         hipMemSetAccess => (access::set);
         hipMemPoolSetAccess => (access::set_pool);
-        hipMemPoolCreate => (access::create_pool);
-        hipMemPoolImportFromShareableHandle => (access::import_pool);
+        hipMemPoolCreate => (|pool, _| access::new_pool(pool));
+        hipMemPoolImportFromShareableHandle => (|pool, _, _, _| access::new_pool(pool));
     }
     "returns a handle of the arena's memory that the recorder of another process understands; if that is impossible, the vendor serves further allocations" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
         hipIpcGetMemHandle => (ipc::share);
     }
     "opens memory that another process's recorder shares; if the other process has no recorder, the vendor serves further allocations" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
-        hipIpcOpenMemHandle => (ipc::open_shared);
+        hipIpcOpenMemHandle => (|address, handle, _| ipc::open_shared(address, handle));
         hipIpcCloseMemHandle => (ipc::close_shared);
     }
     "notes that the process shares memory with others, so the vendor serves further allocations" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
-        hipMemPoolImportPointer => (ipc::import_pointer);
+        hipMemPoolImportPointer => (|address, pool, _| ipc::import_pointer(address, pool));
     }
     "tracked, to record the memory at its own address" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
-        hipMallocAsync => (tracked::allocate_async);
-        hipMallocFromPoolAsync => (tracked::allocate_from_pool);
-        hipFreeAsync => (tracked::free_async);
-        hipMallocManaged => (tracked::allocate_managed);
-        hipMallocHost => (tracked::allocate_host);
-        hipMemAllocHost => (tracked::allocate_host);
-        hipHostMalloc => (tracked::allocate_host_with_flags);
-        hipHostAlloc => (tracked::allocate_host_with_flags);
+        hipMallocAsync => (|address, bytes, stream|
+            tracked::allocate_on(address, bytes, None, stream));
+        hipMallocFromPoolAsync => (|address, bytes, pool, stream|
+            tracked::allocate_on(address, bytes, Some(pool), stream));
+        hipFreeAsync => (|address, stream| tracked::free_on(address, stream, STREAM_LEGACY));
+        hipMallocManaged => (|address, bytes, _| tracked::allocate_managed(address, bytes));
+        hipMallocHost => (|host, bytes| tracked::allocate_host(host, bytes, 0));
+        hipMemAllocHost => (|host, bytes| tracked::allocate_host(host, bytes, 0));
+        hipHostMalloc => (tracked::allocate_host);
+        hipHostAlloc => (tracked::allocate_host);
         hipHostRegister => (tracked::register_host);
         hipHostUnregister => (tracked::forget_host);
     }
     "notes that others may write to the memory" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
-        hipMemPoolExportPointer => (ipc::export_pointer);
-        hipMemCreate => (physical::create);
-        hipMemExportToShareableHandle => (physical::export);
+        hipMemPoolExportPointer => (|_, address| ipc::export_pointer(address));
+        hipMemCreate => (|handle, _, _, _| physical::create(handle));
+        hipMemExportToShareableHandle => (|shareable, handle, kind, _| physical::export(shareable, handle, kind));
         hipMemImportFromShareableHandle => (physical::import);
     }
     "tracked, to detect memory that is mapped at two addresses; the recorder's allocations have no handle, like those of hipMalloc" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
@@ -426,13 +469,15 @@ macro_rules! every_hip_hook {
         hipMemRelease => (physical::release);
     }
     "tracked, to record the memory at its own address, and to refuse kernels that reach memory at two addresses" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
-        hipMemMap => (tracked::map);
+        hipMemMap => (|address, bytes, offset, handle, _| tracked::map(address, bytes, offset, handle));
         hipMemUnmap => (tracked::unmap);
     }
     "tracked, to record the memory at its own address while it is mapped" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
-        hipExternalMemoryGetMappedBuffer => (external::map_buffer);
+        hipExternalMemoryGetMappedBuffer => (|address, _, description|
+            external::map_buffer(address, description));
         hipGraphicsResourceGetMappedPointer => (external::mapped_pointer);
-        hipGraphicsUnmapResources => (external::unmap_resources);
+        hipGraphicsUnmapResources => (|count, resources, _|
+            external::unmap_resources(count, resources));
         hipGraphicsUnregisterResource => (external::unregister_resource);
     }
     "tracked, to forget memory and code that end with it" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
@@ -444,46 +489,67 @@ macro_rules! every_hip_hook {
         hipDeviceSetLimit => (hip::set_limit);
     }
     "tracked, to know a kernel's code" ["interposer/tests/hip.rs: a_program_of_hip_is_recorded"] {
-        hipModuleLoad => (loading::load_module_file);
-        hipModuleLoadData => (loading::load_module);
-        hipModuleLoadDataEx => (loading::load_module_with_options);
-        hipModuleLoadFatBinary => (loading::load_module);
-        hipModuleUnload => (loading::unload_module);
-        hipModuleGetFunction => (loading::module_function);
-        hipGetFuncBySymbol => (loading::function_of_symbol);
-        hipLibraryLoadData => (loading::load_library);
-        hipLibraryLoadFromFile => (loading::load_library_file);
-        hipLibraryUnload => (loading::unload_library);
-        hipLibraryGetKernel => (loading::library_kernel);
+        hipModuleLoad => (|module, file| loading::load_file(CodeOwner::Module, module.cast(), file));
+        hipModuleLoadData => (|module, image| loading::load(CodeOwner::Module, module.cast(), image));
+        hipModuleLoadDataEx => (|module, image, _, _, _|
+            loading::load(CodeOwner::Module, module.cast(), image));
+        hipModuleLoadFatBinary => (|module, image| loading::load(CodeOwner::Module, module.cast(), image));
+        hipModuleUnload => (|module| loading::unload(CodeOwner::Module(module as usize)));
+        hipModuleGetFunction => (|function, module, name|
+            loading::function(function.cast(), CodeOwner::Module(module as usize), name));
+        hipGetFuncBySymbol => (|function, symbol|
+            loading::kernel_function(function, symbol.cast_mut().cast()));
+        hipLibraryLoadData => (|library, image, _, _, _, _, _, _|
+            loading::load(CodeOwner::Library, library.cast(), image));
+        hipLibraryLoadFromFile => (|library, file, _, _, _, _, _, _|
+            loading::load_file(CodeOwner::Library, library.cast(), file));
+        hipLibraryUnload => (|library| loading::unload(CodeOwner::Library(library as usize)));
+        hipLibraryGetKernel => (|kernel, library, name|
+            loading::function(kernel.cast(), CodeOwner::Library(library as usize), name));
         hipLibraryEnumerateKernels => (loading::kernels_of_library);
         hipKernelGetFunction => (loading::kernel_function);
     }
     "counted, and recorded if it is selected" ["interposer/tests/hip.rs: a_program_of_hip_is_recorded"] {
-        hipModuleLaunchKernel => [forms::kernel];
-        hipModuleLaunchCooperativeKernel => [forms::cooperative];
-        hipDrvLaunchKernelEx => [forms::kernel_ex];
-        hipLaunchKernel => [by_address::kernel];
-        hipLaunchKernel_spt => [by_address::kernel_per_thread];
+        hipModuleLaunchKernel =>
+            [|function, x, y, z, block_x, block_y, block_z, shared, stream, parameters, extra| forms::kernel(
+            function, [x, y, z], [block_x, block_y, block_z], shared, named(stream, STREAM_LEGACY), parameters, extra)];
+        hipModuleLaunchCooperativeKernel =>
+            [|function, x, y, z, block_x, block_y, block_z, shared, stream, parameters| forms::cooperative(
+            function, [x, y, z], [block_x, block_y, block_z], shared, named(stream, STREAM_LEGACY), parameters)];
+        hipDrvLaunchKernelEx => [|configuration, function, parameters, extra|
+            forms::kernel_ex(configuration, function, parameters, extra, STREAM_LEGACY)];
+        hipLaunchKernel => [|host, grid, block, arguments, shared, stream|
+            by_address::kernel(host, [grid, block], arguments, shared, named(stream, STREAM_LEGACY))];
+        hipLaunchKernel_spt => [|host, grid, block, arguments, shared, stream|
+            by_address::kernel(host, [grid, block], arguments, shared, named(stream, STREAM_PER_THREAD))];
         hipLaunchKernelExC => [by_address::kernel_ex];
-        hipLaunchCooperativeKernel => [by_address::cooperative];
-        hipLaunchCooperativeKernel_spt => [by_address::cooperative_per_thread];
+        hipLaunchCooperativeKernel => [|host, grid, block, arguments, shared, stream|
+            by_address::cooperative(host, [grid, block], arguments, shared, named(stream, STREAM_LEGACY))];
+        hipLaunchCooperativeKernel_spt => [|host, grid, block, arguments, shared, stream|
+            by_address::cooperative(host, [grid, block], arguments, shared, named(stream, STREAM_PER_THREAD))];
         hipExtLaunchKernel => [by_address::kernel_with_events];
     }
     "counted, and recorded if it is selected; reported as not recorded if the last block would have fewer work items" ["interposer/src/launches/work_items.rs: work_items_make_whole_blocks_or_are_refused"] {
-        hipExtModuleLaunchKernel => (work_items::launch);
-        hipHccModuleLaunchKernel => (work_items::launch_without_flags);
+        hipExtModuleLaunchKernel,
         _Z24hipExtModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_j
-            => (work_items::launch);
+            => (|function, x, y, z, block_x, block_y, block_z, shared, stream, parameters, extra, start, stop, flags|
+            work_items::launch(
+                function, [x, y, z], [block_x, block_y, block_z], shared, stream,
+                LaunchArguments::new(parameters, extra), [start, stop], flags != 0));
+        hipHccModuleLaunchKernel,
         _Z24hipHccModuleLaunchKernelP18ihipModuleSymbol_tjjjjjjmP12ihipStream_tPPvS4_P11ihipEvent_tS6_
-            => (work_items::launch_without_flags);
+            => (|function, x, y, z, block_x, block_y, block_z, shared, stream, parameters, extra, start, stop|
+            work_items::launch(
+                function, [x, y, z], [block_x, block_y, block_z], shared, stream,
+                LaunchArguments::new(parameters, extra), [start, stop], false));
     }
     "counted, and reported as not recorded, because it is from before HIP-Clang" ["interposer/tests/hip.rs: a_program_of_hip_is_recorded"] {
         hipLaunchByPtr => (refused::launch_by_address);
     }
     "counted, and reported as not recorded, because a replay on one device cannot repeat it" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
-        hipLaunchCooperativeKernelMultiDevice => (refused::launch_on_devices);
-        hipModuleLaunchCooperativeKernelMultiDevice => (refused::launch_on_devices);
-        hipExtLaunchMultiKernelMultiDevice => (refused::launch_on_devices);
+        hipLaunchCooperativeKernelMultiDevice => (|list, count, _| refused::launch_on_devices(list, count));
+        hipModuleLaunchCooperativeKernelMultiDevice => (|list, count, _| refused::launch_on_devices(list, count));
+        hipExtLaunchMultiKernelMultiDevice => (|list, count, _| refused::launch_on_devices(list, count));
     }
     "returns the error that the application's own calls have left, not the recorder's" ["interposer/tests/hip.rs: the_recorders_own_calls_are_not_seen"] {
         hipGetLastError => {last_error::take};
@@ -494,8 +560,9 @@ macro_rules! every_hip_hook {
         hipDeviceGetLimit => (last_error::limit);
     }
     "returns the hooks of this table" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
-        hipGetProcAddress => (proc_address::get_of_hip);
-        hipGetDriverEntryPoint, hipGetDriverEntryPoint_spt => (proc_address::get_entry_point_of_hip);
+        hipGetProcAddress => (|symbol, function, _, _, _| proc_address::get_of_hip(symbol, function));
+        hipGetDriverEntryPoint, hipGetDriverEntryPoint_spt => (|symbol, function, _, _|
+            proc_address::get_of_hip(symbol, function));
     }
     } };
 }

@@ -7,7 +7,6 @@
 //! A capture ends with `cuStreamEndCapture`, or with its stream, its context, or the thread that owns the default
 //! stream.
 
-use std::ffi::{c_uint, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
@@ -86,88 +85,29 @@ fn named(stream: CUstream) -> usize {
     if stream.is_null() { STREAM_PER_THREAD } else { stream as usize }
 }
 
-/// # Safety
-/// The arguments are those of `cuStreamBeginCapture`.
-pub unsafe fn begin(call: &dyn Fn() -> Status, stream: CUstream) -> Status {
-    gate::passing(&|| {
-        let status = call();
-        if status == Status::SUCCESS {
-            let stream = named(stream);
-            let context = streams::context_of(stream).or_else(driver::current_context).unwrap_or(0);
-            let thread = owner_of(stream);
-            if thread.is_some() {
-                // Registers the destructor, which runs when the thread ends.
-                let _ = OWN_STREAM.try_with(|_| ());
-            }
-            CAPTURES.add(Captured { stream, context, thread });
+/// Begins a capture: of the application, into a graph, or into a command list of a graphics interface.
+pub fn begin(call: &dyn Fn() -> Status, stream: CUstream) -> Status {
+    let begun = || {
+        let stream = named(stream);
+        let context = streams::context_of(stream).or_else(driver::current_context).unwrap_or(0);
+        let thread = owner_of(stream);
+        if thread.is_some() {
+            // Registers the destructor, which runs when the thread ends.
+            let _ = OWN_STREAM.try_with(|_| ());
         }
-        status
-    })
+        CAPTURES.add(Captured { stream, context, thread });
+    };
+    gate::passing(&|| call().on_success(begun))
 }
 
-/// # Safety
-/// The arguments are those of `cuStreamBeginCapture_v2`.
-pub unsafe fn begin_in_mode(call: &dyn Fn() -> Status, stream: CUstream, _mode: c_uint) -> Status {
-    // SAFETY: the stream is the same.
-    unsafe { begin(call, stream) }
+/// Handles `cuStreamEndCaptureToCig`, whose documentation does not say whether `cuStreamIsCapturing` reports such a
+/// stream.
+pub fn end_for_graphics(call: &dyn Fn() -> Status, stream: CUstream) -> Status {
+    gate::passing(&|| call().on_success(|| ended(named(stream))))
 }
 
-/// # Safety
-/// The arguments are those of `cuStreamBeginCaptureToGraph`.
-pub unsafe fn begin_to_graph(
-    call: &dyn Fn() -> Status,
-    stream: CUstream,
-    _graph: *mut c_void,
-    _dependencies: *const c_void,
-    _data: *const c_void,
-    _count: usize,
-    _mode: c_uint,
-) -> Status {
-    // SAFETY: the stream is the same.
-    unsafe { begin(call, stream) }
-}
-
-/// Captures into an existing graph, whose nodes take the new parameters.
-///
-/// # Safety
-/// The arguments are those of `cuStreamBeginRecaptureToGraph`.
-pub unsafe fn begin_again(
-    call: &dyn Fn() -> Status,
-    stream: CUstream,
-    _mode: c_uint,
-    _graph: *mut c_void,
-    _callback: *mut c_void,
-    _data: *mut c_void,
-) -> Status {
-    // SAFETY: the stream is the same.
-    unsafe { begin(call, stream) }
-}
-
-/// Captures into a command list of a graphics interface.
-///
-/// # Safety
-/// The arguments are those of `cuStreamBeginCaptureToCig`.
-pub unsafe fn begin_for_graphics(call: &dyn Fn() -> Status, stream: CUstream, _parameters: *mut c_void) -> Status {
-    // SAFETY: the stream is the same.
-    unsafe { begin(call, stream) }
-}
-
-/// # Safety
-/// The arguments are those of `cuStreamEndCaptureToCig`.
-pub unsafe fn end_for_graphics(call: &dyn Fn() -> Status, stream: CUstream) -> Status {
-    gate::passing(&|| {
-        let status = call();
-        // The documentation does not say whether `cuStreamIsCapturing` reports such a stream.
-        if status == Status::SUCCESS {
-            ended(named(stream));
-        }
-        status
-    })
-}
-
-/// # Safety
-/// The arguments are those of `cuStreamEndCapture`.
-pub unsafe fn end(call: &dyn Fn() -> Status, stream: CUstream, _graph: *mut *mut c_void) -> Status {
+/// Handles `cuStreamEndCapture`.
+pub fn end(call: &dyn Fn() -> Status, stream: CUstream) -> Status {
     gate::passing(&|| {
         let status = call();
         // An invalidated capture ends with an error. The capture of another thread's stream does not end.
@@ -184,10 +124,7 @@ fn ended(stream: usize) {
 }
 
 /// Destroys a stream. Its handle may belong to a new stream as soon as the call is made.
-///
-/// # Safety
-/// The arguments are those of `cuStreamDestroy_v2`.
-pub unsafe fn destroy(call: &dyn Fn() -> Status, stream: CUstream) -> Status {
+pub fn destroy(call: &dyn Fn() -> Status, stream: CUstream) -> Status {
     if in_progress() && !stream.is_null() && stream.addr() > STREAM_PER_THREAD {
         return destroy_captured(call, stream.addr());
     }
@@ -243,8 +180,7 @@ mod tests {
     fn a_capture_ends_with_what_it_takes_place_in() {
         let begin = |stream: usize| CAPTURES.add(captured(stream, 0x10));
         let is_captured = |stream| CAPTURES.lock().iter().any(|captured| captured.stream == stream);
-        // SAFETY: no driver is called.
-        let destroy = |stream: usize, status| unsafe { destroy(&|| status, std::ptr::without_provenance_mut(stream)) };
+        let destroy = |stream: usize, status| destroy(&|| status, std::ptr::without_provenance_mut(stream));
         [0x99, 0xaa].into_iter().for_each(begin);
         destroy(0x99, Status::INVALID_VALUE);
         assert!(is_captured(0x99), "the capture of a stream that is not destroyed continues");
@@ -255,8 +191,7 @@ mod tests {
         forget_context(0x10);
         assert!(!is_captured(0xaa));
         let begin_own = || {
-            // SAFETY: as above.
-            unsafe { super::begin(&|| Status::SUCCESS, std::ptr::null_mut()) };
+            super::begin(&|| Status::SUCCESS, std::ptr::null_mut());
             let own = Some(thread::current().id());
             assert!(in_progress() && CAPTURES.lock().iter().any(|captured| captured.thread == own));
             own

@@ -4,7 +4,6 @@
 //! made, and when it is used, because an application may get one in a way that is not hooked.
 
 use std::collections::BTreeMap;
-use std::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -145,58 +144,20 @@ pub fn device_of(context: usize) -> Option<CUdevice> {
 
 /// # Safety
 /// After a success `context` must be readable.
-unsafe fn created(call: &dyn Fn() -> Status, context: *const CUcontext, device: CUdevice) -> Status {
-    let status = call();
-    if status == Status::SUCCESS {
+pub unsafe fn create(call: &dyn Fn() -> Status, context: *const CUcontext, device: CUdevice) -> Status {
+    call().on_success(|| {
         // SAFETY: the caller's promise.
         note(unsafe { *context } as usize, device);
-    }
-    status
-}
-
-/// # Safety
-/// The arguments are those of `cuCtxCreate_v2`.
-pub unsafe fn create(call: &dyn Fn() -> Status, context: *mut CUcontext, _flags: c_uint, device: CUdevice) -> Status {
-    // SAFETY: the vendor writes it.
-    unsafe { created(call, context, device) }
-}
-
-/// # Safety
-/// The arguments are those of `cuCtxCreate_v3`.
-pub unsafe fn create_with_affinity(
-    call: &dyn Fn() -> Status,
-    context: *mut CUcontext,
-    _affinity: *mut c_void,
-    _count: c_int,
-    _flags: c_uint,
-    device: CUdevice,
-) -> Status {
-    // SAFETY: the vendor writes it.
-    unsafe { created(call, context, device) }
-}
-
-/// # Safety
-/// The arguments are those of `cuCtxCreate_v4`.
-pub unsafe fn create_with_parameters(
-    call: &dyn Fn() -> Status,
-    context: *mut CUcontext,
-    _parameters: *mut c_void,
-    _flags: c_uint,
-    device: CUdevice,
-) -> Status {
-    // SAFETY: the vendor writes it.
-    unsafe { created(call, context, device) }
+    })
 }
 
 /// # Safety
 /// The arguments are those of `cuDevicePrimaryCtxRetain`.
 pub unsafe fn retain_primary(call: &dyn Fn() -> Status, context: *mut CUcontext, device: CUdevice) -> Status {
     // SAFETY: the vendor writes it.
-    let status = unsafe { created(call, context, device) };
-    if status == Status::SUCCESS {
+    unsafe { create(call, context, device) }.on_success(|| {
         // SAFETY: the vendor has just written it.
         let context = unsafe { *context } as usize;
         with(|contexts| contexts.primary.insert(device, context));
-    }
-    status
+    })
 }

@@ -3,7 +3,7 @@
 //! cudart finds nearly every driver function through `cuGetProcAddress`.
 
 use std::collections::HashMap;
-use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::{LazyLock, OnceLock};
 
 use super::{CUDA, DefaultStream, HIP, Hook};
@@ -41,42 +41,8 @@ pub unsafe fn get(
 }
 
 /// # Safety
-/// The arguments are those of `cuGetProcAddress_v2`.
-pub unsafe fn get_with_status(
-    call: &dyn Fn() -> Status,
-    symbol: *const c_char,
-    function: *mut *mut c_void,
-    version: c_int,
-    flags: u64,
-    _status: *mut c_uint,
-) -> Status {
-    // SAFETY: the first four arguments mean the same.
-    unsafe { get(call, symbol, function, version, flags) }
-}
-
-/// # Safety
-/// The arguments are those of `hipGetProcAddress`.
-pub unsafe fn get_of_hip(
-    call: &dyn Fn() -> Status,
-    symbol: *const c_char,
-    function: *mut *mut c_void,
-    _version: c_int,
-    flags: u64,
-    status: *mut c_uint,
-) -> Status {
-    // SAFETY: the other arguments mean the same.
-    unsafe { get_entry_point_of_hip(call, symbol, function, flags, status) }
-}
-
-/// # Safety
-/// The arguments are those of `hipGetDriverEntryPoint`.
-pub unsafe fn get_entry_point_of_hip(
-    call: &dyn Fn() -> Status,
-    symbol: *const c_char,
-    function: *mut *mut c_void,
-    _flags: u64,
-    _status: *mut c_uint,
-) -> Status {
+/// The arguments are those of `hipGetProcAddress` or `hipGetDriverEntryPoint`.
+pub unsafe fn get_of_hip(call: &dyn Fn() -> Status, symbol: *const c_char, function: *mut *mut c_void) -> Status {
     let status = call();
     if status == Status::SUCCESS && !symbol.is_null() && !function.is_null() {
         // SAFETY: after a success `function` holds the address (or null).

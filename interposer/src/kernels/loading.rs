@@ -48,129 +48,48 @@ fn loaded_file(home: CodeOwner, file: *const c_char) {
 }
 
 /// # Safety
-/// The arguments are those of `cuModuleLoad`.
-pub unsafe fn load_module_file(call: &dyn Fn() -> Status, module: *mut CUmodule, file: *const c_char) -> Status {
-    let status = call();
-    if status == Status::SUCCESS {
-        // SAFETY: the vendor has just written it.
-        loaded_file(CodeOwner::Module(unsafe { *module } as usize), file);
-    }
-    status
-}
-
-/// # Safety
-/// The arguments are those of `cuModuleLoadData` or `cuModuleLoadFatBinary`.
-pub unsafe fn load_module(call: &dyn Fn() -> Status, module: *mut CUmodule, image: *const c_void) -> Status {
-    let status = call();
-    if status == Status::SUCCESS {
-        // SAFETY: the vendor has just written it.
-        loaded(CodeOwner::Module(unsafe { *module } as usize), image);
-    }
-    status
-}
-
-/// # Safety
-/// The arguments are those of `cuModuleLoadDataEx`.
-pub unsafe fn load_module_with_options(
+/// The last arguments are those of `cuModuleLoadData` or a similar function; `owner` makes an owner of the handle.
+pub unsafe fn load(
     call: &dyn Fn() -> Status,
-    module: *mut CUmodule,
+    owner: fn(usize) -> CodeOwner,
+    handle: *const usize,
     image: *const c_void,
-    _count: c_uint,
-    _options: *mut c_void,
-    _values: *mut *mut c_void,
 ) -> Status {
-    // SAFETY: the first two arguments mean the same.
-    unsafe { load_module(call, module, image) }
+    // SAFETY: the vendor has just written it.
+    call().on_success(|| loaded(owner(unsafe { *handle }), image))
 }
 
 /// # Safety
-/// The arguments are those of `cuModuleUnload`.
-pub unsafe fn unload_module(call: &dyn Fn() -> Status, module: CUmodule) -> Status {
-    handles::forget(CodeOwner::Module(module as usize));
-    call()
-}
-
-/// # Safety
-/// The arguments are those of `cuModuleGetFunction`.
-pub unsafe fn module_function(
+/// As above, of `cuModuleLoad` or `cuLibraryLoadFromFile`.
+pub unsafe fn load_file(
     call: &dyn Fn() -> Status,
-    function: *mut CUfunction,
-    module: CUmodule,
-    name: *const c_char,
-) -> Status {
-    let status = call();
-    if let (Status::SUCCESS, Some(name)) = (status, text(name)) {
-        // SAFETY: the vendor has just written it.
-        let handle = unsafe { *function } as usize;
-        handles::add_function(handle, name, CodeOwner::Module(module as usize), false);
-    }
-    status
-}
-
-/// # Safety
-/// The arguments are those of `cuLibraryLoadData`.
-#[expect(clippy::too_many_arguments, reason = "the driver's")]
-pub unsafe fn load_library(
-    call: &dyn Fn() -> Status,
-    library: *mut CUlibrary,
-    image: *const c_void,
-    _jit_options: *mut c_void,
-    _jit_values: *mut *mut c_void,
-    _jit_count: c_uint,
-    _options: *mut c_void,
-    _values: *mut *mut c_void,
-    _count: c_uint,
-) -> Status {
-    let status = call();
-    if status == Status::SUCCESS {
-        // SAFETY: the vendor has just written it.
-        loaded(CodeOwner::Library(unsafe { *library } as usize), image);
-    }
-    status
-}
-
-/// # Safety
-/// The arguments are those of `cuLibraryLoadFromFile`.
-#[expect(clippy::too_many_arguments, reason = "the driver's")]
-pub unsafe fn load_library_file(
-    call: &dyn Fn() -> Status,
-    library: *mut CUlibrary,
+    owner: fn(usize) -> CodeOwner,
+    handle: *const usize,
     file: *const c_char,
-    _jit_options: *mut c_void,
-    _jit_values: *mut *mut c_void,
-    _jit_count: c_uint,
-    _options: *mut c_void,
-    _values: *mut *mut c_void,
-    _count: c_uint,
 ) -> Status {
-    let status = call();
-    if status == Status::SUCCESS {
-        // SAFETY: the vendor has just written it.
-        loaded_file(CodeOwner::Library(unsafe { *library } as usize), file);
-    }
-    status
+    // SAFETY: the vendor has just written it.
+    call().on_success(|| loaded_file(owner(unsafe { *handle }), file))
 }
 
-/// # Safety
-/// The arguments are those of `cuLibraryUnload`.
-pub unsafe fn unload_library(call: &dyn Fn() -> Status, library: CUlibrary) -> Status {
-    handles::forget(CodeOwner::Library(library as usize));
+/// Handles `cuModuleUnload` and `cuLibraryUnload`.
+pub fn unload(call: &dyn Fn() -> Status, owner: CodeOwner) -> Status {
+    handles::forget(owner);
     call()
 }
 
 /// # Safety
-/// The arguments are those of `cuLibraryGetKernel`.
-pub unsafe fn library_kernel(
+/// `function` is the place for the result of `cuModuleGetFunction` or `cuLibraryGetKernel`.
+pub unsafe fn function(
     call: &dyn Fn() -> Status,
-    kernel: *mut CUkernel,
-    library: CUlibrary,
+    function: *const usize,
+    owner: CodeOwner,
     name: *const c_char,
 ) -> Status {
     let status = call();
     if let (Status::SUCCESS, Some(name)) = (status, text(name)) {
         // SAFETY: the vendor has just written it.
-        let handle = unsafe { *kernel } as usize;
-        handles::add_function(handle, name, CodeOwner::Library(library as usize), true);
+        let handle = unsafe { *function };
+        handles::add_function(handle, name, owner, matches!(owner, CodeOwner::Library(_)));
     }
     status
 }
@@ -203,13 +122,11 @@ pub unsafe fn kernels_of_library(
 /// # Safety
 /// The arguments are those of `cuLibraryGetModule`.
 pub unsafe fn library_module(call: &dyn Fn() -> Status, module: *mut CUmodule, library: CUlibrary) -> Status {
-    let status = call();
-    if status == Status::SUCCESS {
+    call().on_success(|| {
         // SAFETY: the vendor has just written it.
         let module = CodeOwner::Module(unsafe { *module } as usize);
         handles::note_module_of(CodeOwner::Library(library as usize), module);
-    }
-    status
+    })
 }
 
 /// # Safety
@@ -224,17 +141,6 @@ pub unsafe fn kernel_function(call: &dyn Fn() -> Status, function: *mut CUfuncti
         handles::add_function_of(known, handle);
     }
     status
-}
-
-/// # Safety
-/// The arguments are those of `hipGetFuncBySymbol`.
-pub unsafe fn function_of_symbol(
-    call: &dyn Fn() -> Status,
-    function: *mut CUfunction,
-    symbol: *const c_void,
-) -> Status {
-    // SAFETY: a kernel launched by the address of its host function is identified by that address.
-    unsafe { kernel_function(call, function, symbol.cast_mut().cast()) }
 }
 
 /// Notes code that a HIP program has registered, by the handle that the library returned.

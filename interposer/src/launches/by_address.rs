@@ -7,7 +7,7 @@ use mneme_model::launch::{Dim3, Launch, LaunchAttributes};
 
 use super::forms::{attributes, named};
 use super::graphs;
-use crate::driver::{CUstream, STREAM_LEGACY, STREAM_PER_THREAD};
+use crate::driver::{CUstream, STREAM_LEGACY};
 use crate::kernels::request::{Extras, LaunchArguments, LaunchRequest};
 
 #[inline]
@@ -31,80 +31,34 @@ fn request(
 }
 
 /// `hipLaunchKernel`.
-///
-/// # Safety
-/// The arguments are those of the function.
 #[inline]
-pub unsafe fn kernel(
+pub fn kernel(
     host: *const c_void,
-    grid: Dimensions,
-    block: Dimensions,
+    shape: [Dimensions; 2],
     arguments: *mut *mut c_void,
     shared: usize,
-    stream: CUstream,
+    stream: usize,
 ) -> Option<LaunchRequest> {
-    request(host, [grid, block], arguments, shared, named(stream, STREAM_LEGACY), LaunchAttributes::default())
-}
-
-/// `hipLaunchKernel_spt`.
-///
-/// # Safety
-/// The arguments are those of the function.
-#[inline]
-pub unsafe fn kernel_per_thread(
-    host: *const c_void,
-    grid: Dimensions,
-    block: Dimensions,
-    arguments: *mut *mut c_void,
-    shared: usize,
-    stream: CUstream,
-) -> Option<LaunchRequest> {
-    request(host, [grid, block], arguments, shared, named(stream, STREAM_PER_THREAD), LaunchAttributes::default())
-}
-
-fn cooperating() -> LaunchAttributes {
-    LaunchAttributes { cooperative: true, ..LaunchAttributes::default() }
+    request(host, shape, arguments, shared, stream, LaunchAttributes::default())
 }
 
 /// `hipLaunchCooperativeKernel`.
-///
-/// # Safety
-/// The arguments are those of the function.
 #[inline]
-pub unsafe fn cooperative(
+pub fn cooperative(
     host: *const c_void,
-    grid: Dimensions,
-    block: Dimensions,
+    shape: [Dimensions; 2],
     arguments: *mut *mut c_void,
     shared: u32,
-    stream: CUstream,
+    stream: usize,
 ) -> Option<LaunchRequest> {
-    request(host, [grid, block], arguments, shared as usize, named(stream, STREAM_LEGACY), cooperating())
-}
-
-/// `hipLaunchCooperativeKernel_spt`.
-///
-/// # Safety
-/// The arguments are those of the function.
-#[inline]
-pub unsafe fn cooperative_per_thread(
-    host: *const c_void,
-    grid: Dimensions,
-    block: Dimensions,
-    arguments: *mut *mut c_void,
-    shared: u32,
-    stream: CUstream,
-) -> Option<LaunchRequest> {
-    request(host, [grid, block], arguments, shared as usize, named(stream, STREAM_PER_THREAD), cooperating())
+    let attributes = LaunchAttributes { cooperative: true, ..LaunchAttributes::default() };
+    request(host, shape, arguments, shared as usize, stream, attributes)
 }
 
 /// `hipExtLaunchKernel`.
-///
-/// # Safety
-/// The arguments are those of the function.
 #[expect(clippy::too_many_arguments, reason = "HIP's")]
 #[inline]
-pub unsafe fn kernel_with_events(
+pub fn kernel_with_events(
     host: *const c_void,
     grid: Dimensions,
     block: Dimensions,
@@ -116,8 +70,7 @@ pub unsafe fn kernel_with_events(
     flags: c_int,
 ) -> Option<LaunchRequest> {
     graphs::note_events(stream, [start, stop]);
-    // SAFETY: the first six arguments mean the same.
-    let request = unsafe { kernel(host, grid, block, arguments, shared, stream) }?;
+    let request = kernel(host, [grid, block], arguments, shared, named(stream, STREAM_LEGACY))?;
     let is_plain = start.is_null() && stop.is_null() && flags == 0;
     Some(LaunchRequest { extras: if is_plain { Extras::None } else { Extras::OwnCall }, ..request })
 }
@@ -144,18 +97,15 @@ pub unsafe fn kernel_ex(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::driver::STREAM_PER_THREAD;
 
     #[test]
     fn launches_by_address_say_what_is_launched() {
         let dimensions = |x| Dimensions { x, y: 2, z: 3 };
         let (host, none) = (0x1234 as *const c_void, std::ptr::null_mut());
-        // SAFETY: no argument is read.
-        let [legacy, own] = unsafe {
-            [
-                kernel(host, dimensions(4), dimensions(64), none, 128, std::ptr::null_mut()).unwrap(),
-                cooperative_per_thread(host, dimensions(4), dimensions(64), none, 128, std::ptr::null_mut()).unwrap(),
-            ]
-        };
+        let shape = [dimensions(4), dimensions(64)];
+        let legacy = kernel(host, shape, none, 128, STREAM_LEGACY).unwrap();
+        let own = cooperative(host, shape, none, 128, STREAM_PER_THREAD).unwrap();
         for request in [&legacy, &own] {
             assert_eq!((request.function as usize, request.launch.shared_mem), (0x1234, 128));
             assert_eq!((request.launch.grid, request.launch.block), (Dim3::new(4, 2, 3), Dim3::new(64, 2, 3)));

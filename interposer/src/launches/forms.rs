@@ -8,84 +8,63 @@ use mneme_abi::cuda::structures::launch_attribute as attribute;
 use mneme_abi::cuda::structures::{LaunchAttribute, LaunchConfiguration};
 use mneme_model::launch::{Dim3, Launch, LaunchAttributes};
 
-use crate::driver::{CUfunction, CUstream, STREAM_LEGACY, STREAM_PER_THREAD};
+use crate::driver::{CUfunction, CUstream};
 use crate::kernels::request::{Extras, LaunchArguments, LaunchRequest};
 
 /// A stream, never 0: `default` replaces null.
-pub(super) fn named(stream: CUstream, default: usize) -> usize {
+pub fn named(stream: CUstream, default: usize) -> usize {
     if stream.is_null() { default } else { stream as usize }
 }
 
-/// A launch with the dimensions as separate arguments, on `$default` if the stream is null. `[extra]` if the driver
-/// function also accepts a packed buffer.
-macro_rules! launch {
-    ($(#[$meta:meta])* $name:ident, $default:expr, cooperative: $cooperative:literal, [$($extra:ident)?]) => {
-        $(#[$meta])*
-        ///
-        /// # Safety
-        /// The arguments are those of the driver function.
-        #[expect(clippy::too_many_arguments, reason = "the driver's")]
-        #[inline]
-        pub unsafe fn $name(
-            function: CUfunction,
-            grid_x: c_uint,
-            grid_y: c_uint,
-            grid_z: c_uint,
-            block_x: c_uint,
-            block_y: c_uint,
-            block_z: c_uint,
-            shared: c_uint,
-            stream: CUstream,
-            parameters: *mut *mut c_void,
-            $($extra: *mut *mut c_void,)?
-        ) -> Option<LaunchRequest> {
-            let launch = Launch {
-                grid: Dim3::new(grid_x, grid_y, grid_z),
-                block: Dim3::new(block_x, block_y, block_z),
-                shared_mem: shared,
-                attributes: LaunchAttributes { cooperative: $cooperative, ..LaunchAttributes::default() },
-            };
-            let arguments = LaunchArguments::new(parameters, launch!(@or_null $($extra)?));
-            Some(LaunchRequest { function, launch, stream: named(stream, $default), arguments, extras: Extras::None })
-        }
-    };
-    (@or_null) => { std::ptr::null_mut() };
-    (@or_null $extra:ident) => { $extra };
+/// A launch with the dimensions as separate arguments, on a stream that is not 0.
+#[inline]
+fn request(
+    function: CUfunction,
+    [grid, block]: [[c_uint; 3]; 2],
+    shared_mem: c_uint,
+    stream: usize,
+    arguments: LaunchArguments,
+    cooperative: bool,
+) -> Option<LaunchRequest> {
+    let attributes = LaunchAttributes { cooperative, ..LaunchAttributes::default() };
+    let launch = Launch { grid: grid.into(), block: block.into(), shared_mem, attributes };
+    Some(LaunchRequest { function, launch, stream, arguments, extras: Extras::None })
 }
 
-launch!(
-    /// `cuLaunchKernel`.
-    kernel,
-    STREAM_LEGACY,
-    cooperative: false,
-    [extra]
-);
-launch!(
-    /// `cuLaunchKernel_ptsz`.
-    kernel_per_thread,
-    STREAM_PER_THREAD,
-    cooperative: false,
-    [extra]
-);
-launch!(
-    /// `cuLaunchCooperativeKernel`.
-    cooperative,
-    STREAM_LEGACY,
-    cooperative: true,
-    []
-);
-launch!(
-    /// `cuLaunchCooperativeKernel_ptsz`.
-    cooperative_per_thread,
-    STREAM_PER_THREAD,
-    cooperative: true,
-    []
-);
+/// `cuLaunchKernel`.
+#[inline]
+pub fn kernel(
+    function: CUfunction,
+    grid: [c_uint; 3],
+    block: [c_uint; 3],
+    shared: c_uint,
+    stream: usize,
+    parameters: *mut *mut c_void,
+    extra: *mut *mut c_void,
+) -> Option<LaunchRequest> {
+    request(function, [grid, block], shared, stream, LaunchArguments::new(parameters, extra), false)
+}
 
+/// `cuLaunchCooperativeKernel`, which accepts no packed buffer.
+#[inline]
+pub fn cooperative(
+    function: CUfunction,
+    grid: [c_uint; 3],
+    block: [c_uint; 3],
+    shared: c_uint,
+    stream: usize,
+    parameters: *mut *mut c_void,
+) -> Option<LaunchRequest> {
+    let arguments = LaunchArguments::new(parameters, std::ptr::null_mut());
+    request(function, [grid, block], shared, stream, arguments, true)
+}
+
+/// `cuLaunchKernelEx`, on `default` if the stream is null.
+///
 /// # Safety
 /// The configuration is null or the driver's.
 #[inline]
-unsafe fn extended(
+pub unsafe fn kernel_ex(
     configuration: *const LaunchConfiguration,
     function: CUfunction,
     parameters: *mut *mut c_void,
@@ -131,34 +110,4 @@ pub(super) unsafe fn attributes(array: *const LaunchAttribute, count: c_uint) ->
         }
     }
     found
-}
-
-/// `cuLaunchKernelEx`.
-///
-/// # Safety
-/// The arguments are those of the driver function.
-#[inline]
-pub unsafe fn kernel_ex(
-    configuration: *const LaunchConfiguration,
-    function: CUfunction,
-    parameters: *mut *mut c_void,
-    extra: *mut *mut c_void,
-) -> Option<LaunchRequest> {
-    // SAFETY: passed on.
-    unsafe { extended(configuration, function, parameters, extra, STREAM_LEGACY) }
-}
-
-/// `cuLaunchKernelEx_ptsz`.
-///
-/// # Safety
-/// The arguments are those of the driver function.
-#[inline]
-pub unsafe fn kernel_ex_per_thread(
-    configuration: *const LaunchConfiguration,
-    function: CUfunction,
-    parameters: *mut *mut c_void,
-    extra: *mut *mut c_void,
-) -> Option<LaunchRequest> {
-    // SAFETY: passed on.
-    unsafe { extended(configuration, function, parameters, extra, STREAM_PER_THREAD) }
 }

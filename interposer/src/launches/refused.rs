@@ -2,9 +2,9 @@
 //!
 //! The recorder passes them on, counts them, and reports their kernels as not recorded.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_uint, c_void};
 
-use crate::driver::{CUfunction, CUstream, Status, gate};
+use crate::driver::{CUfunction, Status, gate};
 use crate::recorder;
 
 fn refuse(call: &dyn Fn() -> Status, function: CUfunction, reason: &str) -> Status {
@@ -12,33 +12,13 @@ fn refuse(call: &dyn Fn() -> Status, function: CUfunction, reason: &str) -> Stat
     gate::passing(call)
 }
 
-/// # Safety
-/// The arguments are those of `cuLaunch`.
-pub unsafe fn launch(call: &dyn Fn() -> Status, function: CUfunction) -> Status {
-    refuse(call, function, "it is launched with cuLaunch, from before CUDA 4.0; use cuLaunchKernel")
+/// Refuses a launch by a function from before CUDA 4.0.
+pub fn launch(call: &dyn Fn() -> Status, function: CUfunction, with: &str) -> Status {
+    refuse(call, function, &format!("it is launched with {with}, from before CUDA 4.0; use cuLaunchKernel"))
 }
 
-/// # Safety
-/// The arguments are those of `cuLaunchGrid`.
-pub unsafe fn launch_grid(call: &dyn Fn() -> Status, function: CUfunction, _width: c_int, _height: c_int) -> Status {
-    refuse(call, function, "it is launched with cuLaunchGrid, from before CUDA 4.0; use cuLaunchKernel")
-}
-
-/// # Safety
-/// The arguments are those of `cuLaunchGridAsync`.
-pub unsafe fn launch_grid_async(
-    call: &dyn Fn() -> Status,
-    function: CUfunction,
-    _width: c_int,
-    _height: c_int,
-    _stream: CUstream,
-) -> Status {
-    refuse(call, function, "it is launched with cuLaunchGridAsync, from before CUDA 4.0; use cuLaunchKernel")
-}
-
-/// # Safety
-/// The argument is that of `hipLaunchByPtr`.
-pub unsafe fn launch_by_address(call: &dyn Fn() -> Status, function: *const c_void) -> Status {
+/// Refuses `hipLaunchByPtr`.
+pub fn launch_by_address(call: &dyn Fn() -> Status, function: *const c_void) -> Status {
     let reason = "it is launched with hipLaunchByPtr, from before HIP-Clang; use hipLaunchKernel";
     refuse(call, function.cast_mut().cast(), reason)
 }
@@ -48,7 +28,7 @@ pub unsafe fn launch_by_address(call: &dyn Fn() -> Status, function: *const c_vo
 ///
 /// # Safety
 /// The arguments are those of `cuLaunchCooperativeKernelMultiDevice` or a similar function of HIP.
-pub unsafe fn launch_on_devices(call: &dyn Fn() -> Status, list: *mut c_void, count: c_uint, _flags: c_uint) -> Status {
+pub unsafe fn launch_on_devices(call: &dyn Fn() -> Status, list: *mut c_void, count: c_uint) -> Status {
     /// The size of a `CUDA_LAUNCH_PARAMS`, `hipFunctionLaunchParams` or `hipLaunchParams`, bytes. Each begins with the
     /// function.
     const ELEMENT: usize = 56;

@@ -1,7 +1,5 @@
 //! HIP's launches with a grid in work items, which need not be a multiple of the block.
 
-use std::ffi::c_void;
-
 use mneme_abi::hip::types::CUevent;
 use mneme_model::launch::{Dim3, Launch, LaunchAttributes};
 
@@ -18,66 +16,29 @@ fn blocks(items: [u32; 3], block: [u32; 3]) -> Option<Dim3> {
     Some(Dim3::new(of(0)?, of(1)?, of(2)?))
 }
 
-/// # Safety
-/// The arguments are those of `hipExtModuleLaunchKernel`.
+/// Launches blocks for a number of work items; `has_flags` if the call has flags that are not 0.
 #[expect(clippy::too_many_arguments, reason = "HIP's")]
-pub unsafe fn launch(
+pub fn launch(
     call: &dyn Fn() -> Status,
     function: CUfunction,
-    items_x: u32,
-    items_y: u32,
-    items_z: u32,
-    block_x: u32,
-    block_y: u32,
-    block_z: u32,
+    items: [u32; 3],
+    block: [u32; 3],
     shared: usize,
     stream: CUstream,
-    parameters: *mut *mut c_void,
-    extra: *mut *mut c_void,
-    start: CUevent,
-    stop: CUevent,
-    flags: u32,
+    arguments: LaunchArguments,
+    events: [CUevent; 2],
+    has_flags: bool,
 ) -> Status {
-    graphs::note_events(stream, [start, stop]);
-    let block = [block_x, block_y, block_z];
-    let Some((grid, shared_mem)) = blocks([items_x, items_y, items_z], block).zip(u32::try_from(shared).ok()) else {
+    graphs::note_events(stream, events);
+    let Some((grid, shared_mem)) = blocks(items, block).zip(u32::try_from(shared).ok()) else {
         recorder::refuse(function, "its last blocks have fewer work items than the others");
         return gate::passing(call);
     };
     let launch = Launch { grid, block: block.into(), shared_mem, attributes: LaunchAttributes::default() };
-    let arguments = LaunchArguments::new(parameters, extra);
     let stream = named(stream, STREAM_LEGACY);
-    let is_plain = start.is_null() && stop.is_null() && flags == 0;
+    let is_plain = events.iter().all(|event| event.is_null()) && !has_flags;
     let extras = if is_plain { Extras::None } else { Extras::OwnCall };
     recorder::launch(call, LaunchRequest { function, launch, stream, arguments, extras })
-}
-
-/// # Safety
-/// The arguments are those of `hipHccModuleLaunchKernel`.
-#[expect(clippy::too_many_arguments, reason = "HIP's")]
-pub unsafe fn launch_without_flags(
-    call: &dyn Fn() -> Status,
-    function: CUfunction,
-    items_x: u32,
-    items_y: u32,
-    items_z: u32,
-    block_x: u32,
-    block_y: u32,
-    block_z: u32,
-    shared: usize,
-    stream: CUstream,
-    parameters: *mut *mut c_void,
-    extra: *mut *mut c_void,
-    start: CUevent,
-    stop: CUevent,
-) -> Status {
-    // SAFETY: passed on.
-    unsafe {
-        launch(
-            call, function, items_x, items_y, items_z, block_x, block_y, block_z, shared, stream, parameters, extra,
-            start, stop, 0,
-        )
-    }
 }
 
 #[cfg(test)]

@@ -14,104 +14,54 @@ pub fn before_end() {
     unfinished::forget_all();
 }
 
-/// # Safety
-/// The arguments are those of `cuCtxDestroy_v2`.
-pub unsafe fn destroy(call: &dyn Fn() -> Status, context: CUcontext) -> Status {
+/// Makes a call that may end a context, and runs `ended` after a success.
+fn ending(call: &dyn Fn() -> Status, ended: impl Fn()) -> Status {
     gate::passing(&|| {
         before_end();
         let _alone = (apply::end_of_context(), frees::end_of_context());
-        let status = call();
-        if status == Status::SUCCESS {
-            died(context as usize);
-        }
-        status
+        call().on_success(&ended)
     })
 }
 
-/// # Safety
-/// The arguments are those of `cuDevicePrimaryCtxReset_v2`.
-pub unsafe fn reset_primary(call: &dyn Fn() -> Status, device: CUdevice) -> Status {
-    gate::passing(&|| {
-        before_end();
-        let _alone = (apply::end_of_context(), frees::end_of_context());
-        let status = call();
-        if status == Status::SUCCESS {
-            primary_died(device);
-        }
-        status
-    })
+/// Handles `cuCtxDestroy_v2`.
+pub fn destroy(call: &dyn Fn() -> Status, context: CUcontext) -> Status {
+    ending(call, || died(context as usize))
 }
 
-/// # Safety
-/// The arguments are those of `cuDevicePrimaryCtxRelease_v2`.
-pub unsafe fn release_primary(call: &dyn Fn() -> Status, device: CUdevice) -> Status {
-    gate::passing(&|| {
-        before_end();
-        let _alone = (apply::end_of_context(), frees::end_of_context());
-        let status = call();
-        if status == Status::SUCCESS {
-            primary_is_released(device);
-        }
-        status
-    })
+/// Handles `cuDevicePrimaryCtxReset_v2`.
+pub fn reset_primary(call: &dyn Fn() -> Status, device: CUdevice) -> Status {
+    ending(call, || primary_died(device))
+}
+
+/// Handles `cuDevicePrimaryCtxRelease_v2`.
+pub fn release_primary(call: &dyn Fn() -> Status, device: CUdevice) -> Status {
+    ending(call, || primary_is_released(device))
 }
 
 /// Detaches from a context, which lives until its last user detaches.
-///
-/// # Safety
-/// The arguments are those of `cuCtxDetach`.
-pub unsafe fn detach(call: &dyn Fn() -> Status, context: CUcontext) -> Status {
-    gate::passing(&|| {
-        before_end();
-        let _alone = (apply::end_of_context(), frees::end_of_context());
-        let status = call();
-        if status == Status::SUCCESS && !is_alive(context) {
+pub fn detach(call: &dyn Fn() -> Status, context: CUcontext) -> Status {
+    ending(call, || {
+        if !is_alive(context) {
             died(context as usize);
         }
-        status
     })
 }
 
 /// Resets the current device, as if its only context had been destroyed.
-///
-/// # Safety
-/// The function has no arguments.
-pub unsafe fn reset_device(call: &dyn Fn() -> Status) -> Status {
-    gate::passing(&|| {
-        before_end();
-        let _alone = (apply::end_of_context(), frees::end_of_context());
-        let context = driver::current_context();
-        let status = call();
-        if let (Status::SUCCESS, Some(context)) = (status, context) {
-            died(context);
-        }
-        status
-    })
+pub fn reset_device(call: &dyn Fn() -> Status) -> Status {
+    let context = driver::current_context();
+    ending(call, || context.into_iter().for_each(died))
 }
 
 /// Resets a device's primary context. AMD's library does nothing here; the CPU device resets the device.
-///
-/// # Safety
-/// The arguments are those of `hipDevicePrimaryCtxReset`.
-pub unsafe fn reset_primary_of_hip(call: &dyn Fn() -> Status, device: CUdevice) -> Status {
-    if linker::cpu_device().is_none() {
-        return gate::passing(call);
-    }
-    // SAFETY: passed on.
-    unsafe { reset_primary(call, device) }
+pub fn reset_primary_of_hip(call: &dyn Fn() -> Status, device: CUdevice) -> Status {
+    if linker::cpu_device().is_some() { reset_primary(call, device) } else { gate::passing(call) }
 }
 
 /// Releases a device's primary context. AMD's library does nothing here; on the CPU device the last user's release
 /// destroys the context.
-///
-/// # Safety
-/// The arguments are those of `hipDevicePrimaryCtxRelease`.
-pub unsafe fn release_primary_of_hip(call: &dyn Fn() -> Status, device: CUdevice) -> Status {
-    if linker::cpu_device().is_none() {
-        return gate::passing(call);
-    }
-    // SAFETY: passed on.
-    unsafe { release_primary(call, device) }
+pub fn release_primary_of_hip(call: &dyn Fn() -> Status, device: CUdevice) -> Status {
+    if linker::cpu_device().is_some() { release_primary(call, device) } else { gate::passing(call) }
 }
 
 fn is_alive(context: CUcontext) -> bool {
@@ -157,12 +107,7 @@ fn primary_died(device: CUdevice) {
     match contexts::forget_primary(device) {
         Some(context) => {
             handles::forget_contexts(|ended| ended == context || contexts::is_green_of(ended, device));
-            access::forget_context(context);
-            frees::forget_context(context);
-            snapshot::forget_context(context);
-            captures::forget_context(context);
-            profile::forget(Some(context));
-            apply::forget(Some(context));
+            forget_handle(context);
             frees::forget(Some(device), |live| live.context == context || contexts::is_green_of(live.context, device));
         }
         None => {

@@ -4,7 +4,7 @@
 //! primary context and lives as long, so it is transferred to that context when they end.
 
 use std::collections::BTreeMap;
-use std::ffi::{c_uint, c_void};
+use std::ffi::c_void;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::contexts::{before_end, forget_handle, primary_is_released};
@@ -19,28 +19,16 @@ fn greens() -> MutexGuard<'static, BTreeMap<usize, (CUdevice, Option<usize>)>> {
 }
 
 /// # Safety
-/// The arguments are those of `cuGreenCtxCreate`.
-pub unsafe fn create(
-    call: &dyn Fn() -> Status,
-    green: *mut *mut c_void,
-    _description: *mut c_void,
-    device: CUdevice,
-    _flags: c_uint,
-) -> Status {
-    let status = call();
-    if status == Status::SUCCESS {
-        // SAFETY: the driver has just written it.
-        let green = unsafe { *green } as usize;
-        greens().insert(green, (device, None));
-    }
-    status
+/// The first argument is that of `cuGreenCtxCreate`.
+pub unsafe fn create(call: &dyn Fn() -> Status, green: *mut *mut c_void, device: CUdevice) -> Status {
+    // SAFETY: the driver has just written it.
+    call().on_success(|| _ = greens().insert(unsafe { *green } as usize, (device, None)))
 }
 
 /// # Safety
 /// The arguments are those of `cuCtxFromGreenCtx`.
 pub unsafe fn make_context(call: &dyn Fn() -> Status, context: *mut CUcontext, green: *mut c_void) -> Status {
-    let status = call();
-    if status == Status::SUCCESS {
+    call().on_success(|| {
         // SAFETY: the driver has just written it.
         let context = unsafe { *context } as usize;
         let known = greens().get_mut(&(green as usize)).map(|(device, made)| {
@@ -51,8 +39,7 @@ pub unsafe fn make_context(call: &dyn Fn() -> Status, context: *mut CUcontext, g
         if let Some(device) = known {
             contexts::note_green(context, device);
         }
-    }
-    status
+    })
 }
 
 /// # Safety
@@ -61,8 +48,7 @@ pub unsafe fn destroy(call: &dyn Fn() -> Status, green: *mut c_void) -> Status {
     gate::passing(&|| {
         before_end();
         let _alone = frees::end_of_context();
-        let status = call();
-        if status == Status::SUCCESS {
+        call().on_success(|| {
             let known = greens().remove(&(green as usize));
             if let Some((device, made)) = known {
                 if let Some(context) = made {
@@ -73,8 +59,7 @@ pub unsafe fn destroy(call: &dyn Fn() -> Status, green: *mut c_void) -> Status {
                 }
                 primary_is_released(device);
             }
-        }
-        status
+        })
     })
 }
 
@@ -90,7 +75,7 @@ mod tests {
         let is_known = || contexts::device_is_known(0x6200);
         // SAFETY: valid places, as the driver would have written them.
         unsafe {
-            create(&|| Status::SUCCESS, &mut green, std::ptr::null_mut(), 57, 0);
+            create(&|| Status::SUCCESS, &mut green, 57);
             assert_eq!(make_context(&|| Status(1), &mut context, green), Status(1));
             assert!(!is_known(), "the driver has refused");
             make_context(&|| Status::SUCCESS, &mut context, green);
@@ -122,7 +107,7 @@ mod tests {
         // SAFETY: valid places, as the driver would have written them.
         unsafe {
             contexts::retain_primary(&|| Status::SUCCESS, &mut primary, 58);
-            create(&|| Status::SUCCESS, &mut green, std::ptr::null_mut(), 58, 0);
+            create(&|| Status::SUCCESS, &mut green, 58);
             make_context(&|| Status::SUCCESS, &mut context, green);
             assert!(contexts::is_green_of(0x6400, 58));
             destroy(&|| Status::SUCCESS, green);

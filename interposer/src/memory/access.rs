@@ -6,7 +6,7 @@
 //! it: the device would fault.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::c_int;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use mneme_abi::cuda::structures::AccessDescription;
@@ -107,50 +107,38 @@ fn with_peer(
     })
 }
 
-/// # Safety
-/// The arguments are those of `cuCtxEnablePeerAccess`.
-pub unsafe fn enable_peer(call: &dyn Fn() -> Status, peer: CUcontext, _flags: c_uint) -> Status {
+/// Handles `cuCtxEnablePeerAccess`.
+pub fn enable_peer(call: &dyn Fn() -> Status, peer: CUcontext) -> Status {
     with_peer(call, peer, |peers, pair| _ = peers.insert(pair))
 }
 
-/// # Safety
-/// The arguments are those of `cuCtxDisablePeerAccess`.
-pub unsafe fn disable_peer(call: &dyn Fn() -> Status, peer: CUcontext) -> Status {
+/// Handles `cuCtxDisablePeerAccess`.
+pub fn disable_peer(call: &dyn Fn() -> Status, peer: CUcontext) -> Status {
     with_peer(call, peer, |peers, pair| _ = peers.remove(&pair))
 }
 
-/// # Safety
-/// The arguments are those of `hipDeviceEnablePeerAccess`.
-pub unsafe fn enable_peer_device(call: &dyn Fn() -> Status, peer: c_int, _flags: c_uint) -> Status {
-    with_peer(call, hip::context_on(peer), |peers, pair| _ = peers.insert(pair))
+/// Handles `hipDeviceEnablePeerAccess`.
+pub fn enable_peer_device(call: &dyn Fn() -> Status, peer: c_int) -> Status {
+    enable_peer(call, hip::context_on(peer))
+}
+
+/// Handles `hipDeviceDisablePeerAccess`.
+pub fn disable_peer_device(call: &dyn Fn() -> Status, peer: c_int) -> Status {
+    disable_peer(call, hip::context_on(peer))
 }
 
 /// # Safety
-/// The arguments are those of `hipDeviceDisablePeerAccess`.
-pub unsafe fn disable_peer_device(call: &dyn Fn() -> Status, peer: c_int) -> Status {
-    with_peer(call, hip::context_on(peer), |peers, pair| _ = peers.remove(&pair))
-}
-
-/// # Safety
-/// The arguments are those of `hipCtxEnablePeerAccess`, whose context stands for a device.
-pub unsafe fn enable_peer_of_hip(call: &dyn Fn() -> Status, peer: CUcontext, flags: c_uint) -> Status {
+/// The argument is that of `hipCtxEnablePeerAccess`: a context, which stands for a device.
+pub unsafe fn enable_peer_of_hip(call: &dyn Fn() -> Status, peer: CUcontext) -> Status {
     // SAFETY: the application gives this context to the library.
-    match unsafe { hip::device_of_foreign(peer) } {
-        // SAFETY: passed on.
-        Some(device) => unsafe { enable_peer_device(call, device, flags) },
-        None => call(),
-    }
+    unsafe { hip::device_of_foreign(peer) }.map_or_else(call, |device| enable_peer_device(call, device))
 }
 
 /// # Safety
-/// The arguments are those of `hipCtxDisablePeerAccess`, whose context stands for a device.
+/// As above, of `hipCtxDisablePeerAccess`.
 pub unsafe fn disable_peer_of_hip(call: &dyn Fn() -> Status, peer: CUcontext) -> Status {
     // SAFETY: the application gives this context to the library.
-    match unsafe { hip::device_of_foreign(peer) } {
-        // SAFETY: passed on.
-        Some(device) => unsafe { disable_peer_device(call, device) },
-        None => call(),
-    }
+    unsafe { hip::device_of_foreign(peer) }.map_or_else(call, |device| disable_peer_device(call, device))
 }
 
 /// Reads an array of access descriptions: each device, or the host, and whether it has access. Read-only access counts.
@@ -177,8 +165,7 @@ pub unsafe fn set(
     count: usize,
 ) -> Status {
     gate::passing(&|| {
-        let status = call();
-        if status == Status::SUCCESS {
+        call().on_success(|| {
             // SAFETY: the driver has taken the array.
             let described = unsafe { described(accesses, count) };
             let end = address.saturating_add(bytes as u64);
@@ -187,8 +174,7 @@ pub unsafe fn set(
                     described.iter().for_each(|(device, has_access)| devices.set(*device, *has_access));
                 }
             });
-        }
-        status
+        })
     })
 }
 
@@ -201,8 +187,7 @@ pub unsafe fn set_pool(
     count: usize,
 ) -> Status {
     gate::passing(&|| {
-        let status = call();
-        if status == Status::SUCCESS {
+        call().on_success(|| {
             // SAFETY: the driver has taken the array.
             let described = unsafe { described(accesses, count) };
             let give = |devices: &mut Devices| {
@@ -214,8 +199,7 @@ pub unsafe fn set_pool(
                 KernelAccess::Pooled { pool: of, devices } if *of == pool => give(devices),
                 _ => {}
             });
-        }
-        status
+        })
     })
 }
 
@@ -224,10 +208,9 @@ pub unsafe fn set_pool(
 ///
 /// # Safety
 /// After a success `pool` must be readable.
-unsafe fn new_pool(call: &dyn Fn() -> Status, pool: *const usize) -> Status {
+pub unsafe fn new_pool(call: &dyn Fn() -> Status, pool: *const usize) -> Status {
     gate::passing(&|| {
-        let status = call();
-        if status == Status::SUCCESS {
+        call().on_success(|| {
             // SAFETY: the caller's promise.
             let new = unsafe { *pool };
             known().pools.remove(&new);
@@ -235,29 +218,8 @@ unsafe fn new_pool(call: &dyn Fn() -> Status, pool: *const usize) -> Status {
                 KernelAccess::Pooled { pool, .. } if *pool == new => *pool = 0,
                 _ => {}
             });
-        }
-        status
+        })
     })
-}
-
-/// # Safety
-/// The arguments are those of `cuMemPoolCreate`.
-pub unsafe fn create_pool(call: &dyn Fn() -> Status, pool: *mut usize, _properties: *const c_uint) -> Status {
-    // SAFETY: the vendor writes it.
-    unsafe { new_pool(call, pool) }
-}
-
-/// # Safety
-/// The arguments are those of `cuMemPoolImportFromShareableHandle`, or of HIP's, whose flags are fewer bits.
-pub unsafe fn import_pool<Flags>(
-    call: &dyn Fn() -> Status,
-    pool: *mut usize,
-    _handle: *mut c_void,
-    _kind: c_uint,
-    _flags: Flags,
-) -> Status {
-    // SAFETY: the vendor writes it.
-    unsafe { new_pool(call, pool) }
 }
 
 #[cfg(test)]
@@ -351,7 +313,7 @@ mod tests {
             set_pool(&|| Status::SUCCESS, pool, taken.as_ptr().cast(), 1);
             assert_eq!(reached(), [true, false]);
             set_pool(&|| Status::SUCCESS, pool, given.as_ptr().cast(), 1);
-            create_pool(&|| Status::SUCCESS, &mut { pool }, std::ptr::null());
+            new_pool(&|| Status::SUCCESS, &pool);
             assert_eq!(
                 of_pool(pool, 44),
                 KernelAccess::Pooled { pool, devices: Devices::of(44) },

@@ -3,10 +3,10 @@
 //! The vendor refuses them for its own allocations. It cannot for the arena's, which lie in one mapping, one behind the
 //! other, and stay mapped when they are freed.
 //!
-//! Each handler is `unsafe fn(call, arguments of the function)`; `call` executes the vendor's function with the same
+//! Each handler is `fn(call, arguments of the function)`; `call` executes the vendor's function with the same
 //! arguments. A handler that executes it makes no other call.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_uint, c_void};
 
 use mneme_abi::cuda::runtime_structures::VolumeCopy;
 use mneme_abi::cuda::structures::{Copy2d, memory_type};
@@ -14,7 +14,7 @@ use mneme_abi::hip::types::{Extent, PitchedPointer};
 
 use super::allocations::ALLOCATIONS;
 use super::arena::vmm;
-use crate::driver::{self, CUdevice, CUdeviceptr, CUmemLocation, CUstream, Status, captures, gate, hip, last_error};
+use crate::driver::{self, CUdeviceptr, CUstream, Status, captures, gate, hip, last_error};
 use crate::process::recorded_family;
 
 /// An address in the type of a function's parameter.
@@ -42,18 +42,18 @@ impl Address for *const c_void {
 
 /// Bytes from an address on, for which the vendor would check that they are memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Touched {
+pub struct Touched {
     address: u64,
     bytes: usize,
 }
 
 impl Touched {
-    fn line(address: impl Address, bytes: usize) -> Self {
+    pub fn line(address: impl Address, bytes: usize) -> Self {
         Self { address: address.number(), bytes }
     }
 
     /// Rows of `width` bytes, `pitch` bytes apart. An overflow saturates, which is more than any memory.
-    fn rows(address: impl Address, pitch: usize, width: usize, height: usize) -> Self {
+    pub fn rows(address: impl Address, pitch: usize, width: usize, height: usize) -> Self {
         let bytes = match height.checked_sub(1) {
             Some(further) if width > 0 => pitch.saturating_mul(further).saturating_add(width),
             _ => 0,
@@ -62,7 +62,7 @@ impl Touched {
     }
 
     /// Both ends of a copy of rows. Overlapping rows have a different status, which the vendor reports.
-    fn by_rows(
+    pub fn by_rows(
         to: impl Address,
         to_pitch: usize,
         from: impl Address,
@@ -74,7 +74,7 @@ impl Touched {
         [Self::rows(to, to_pitch, width, height), Self::rows(from, from_pitch, width, height)]
     }
 
-    fn volume(of: &PitchedPointer, extent: &Extent) -> Self {
+    pub fn volume(of: &PitchedPointer, extent: &Extent) -> Self {
         let rows = match extent.depth.checked_sub(1) {
             Some(further) if extent.height > 0 => of.rows.saturating_mul(further).saturating_add(extent.height),
             _ => 0,
@@ -93,12 +93,12 @@ impl Touched {
 }
 
 /// Passes a call on if it touches only memory.
-fn checked<const ENDS: usize>(call: &dyn Fn() -> Status, touched: [Touched; ENDS]) -> Status {
+pub fn checked<const ENDS: usize>(call: &dyn Fn() -> Status, touched: [Touched; ENDS]) -> Status {
     if touched.iter().all(Touched::is_memory) { gate::passing(call) } else { refuse(call, None) }
 }
 
 /// As [`checked`], for calls that enqueue work.
-fn enqueued<const ENDS: usize>(call: &dyn Fn() -> Status, touched: [Touched; ENDS], stream: CUstream) -> Status {
+pub fn enqueued<const ENDS: usize>(call: &dyn Fn() -> Status, touched: [Touched; ENDS], stream: CUstream) -> Status {
     if touched.iter().all(Touched::is_memory) { gate::passing(call) } else { refuse(call, Some(stream)) }
 }
 
@@ -119,15 +119,18 @@ fn is_direction(kind: c_uint) -> bool {
     kind <= 4 || kind == 1024
 }
 
-/// # Safety
-/// The arguments are those of `cuMemcpy`, `cuMemcpyHtoD_v2` and their like.
-pub unsafe fn copy<T: Address, F: Address>(call: &dyn Fn() -> Status, to: T, from: F, bytes: usize) -> Status {
+/// A size, or 0 if the direction of the copy is invalid.
+pub fn meant(kind: c_uint, size: usize) -> usize {
+    if is_direction(kind) { size } else { 0 }
+}
+
+/// Handles `cuMemcpy`, `cuMemcpyHtoD_v2` and their like.
+pub fn copy<T: Address, F: Address>(call: &dyn Fn() -> Status, to: T, from: F, bytes: usize) -> Status {
     checked(call, [Touched::line(to, bytes), Touched::line(from, bytes)])
 }
 
-/// # Safety
-/// The arguments are those of `cuMemcpyAsync`, `cuMemcpyHtoDAsync_v2` and their like.
-pub unsafe fn copy_on<T: Address, F: Address>(
+/// Handles `cuMemcpyAsync`, `cuMemcpyHtoDAsync_v2` and their like.
+pub fn copy_on<T: Address, F: Address>(
     call: &dyn Fn() -> Status,
     to: T,
     from: F,
@@ -135,98 +138,6 @@ pub unsafe fn copy_on<T: Address, F: Address>(
     stream: CUstream,
 ) -> Status {
     enqueued(call, [Touched::line(to, bytes), Touched::line(from, bytes)], stream)
-}
-
-/// # Safety
-/// The arguments are those of `hipMemcpy`.
-pub unsafe fn copy_in_direction(
-    call: &dyn Fn() -> Status,
-    to: *mut c_void,
-    from: *const c_void,
-    bytes: usize,
-    kind: c_uint,
-) -> Status {
-    let bytes = if is_direction(kind) { bytes } else { 0 };
-    // SAFETY: passed on.
-    unsafe { copy(call, to, from, bytes) }
-}
-
-/// # Safety
-/// The arguments are those of `hipMemcpyAsync` or `hipMemcpyWithStream`.
-pub unsafe fn copy_in_direction_on(
-    call: &dyn Fn() -> Status,
-    to: *mut c_void,
-    from: *const c_void,
-    bytes: usize,
-    kind: c_uint,
-    stream: CUstream,
-) -> Status {
-    let bytes = if is_direction(kind) { bytes } else { 0 };
-    // SAFETY: passed on.
-    unsafe { copy_on(call, to, from, bytes, stream) }
-}
-
-/// # Safety
-/// The arguments are those of `hipMemcpyPeer`.
-pub unsafe fn copy_to_peer(
-    call: &dyn Fn() -> Status,
-    to: *mut c_void,
-    _device: c_int,
-    from: *const c_void,
-    _peer: c_int,
-    bytes: usize,
-) -> Status {
-    // SAFETY: passed on.
-    unsafe { copy(call, to, from, bytes) }
-}
-
-/// # Safety
-/// The arguments are those of `hipMemcpyPeerAsync`.
-pub unsafe fn copy_to_peer_on(
-    call: &dyn Fn() -> Status,
-    to: *mut c_void,
-    _device: c_int,
-    from: *const c_void,
-    _peer: c_int,
-    bytes: usize,
-    stream: CUstream,
-) -> Status {
-    // SAFETY: passed on.
-    unsafe { copy_on(call, to, from, bytes, stream) }
-}
-
-/// # Safety
-/// The arguments are those of `hipMemcpy2D`.
-#[expect(clippy::too_many_arguments, reason = "HIP's")]
-pub unsafe fn copy_rows(
-    call: &dyn Fn() -> Status,
-    to: *mut c_void,
-    to_pitch: usize,
-    from: *const c_void,
-    from_pitch: usize,
-    width: usize,
-    height: usize,
-    kind: c_uint,
-) -> Status {
-    checked(call, Touched::by_rows(to, to_pitch, from, from_pitch, width, if is_direction(kind) { height } else { 0 }))
-}
-
-/// # Safety
-/// The arguments are those of `hipMemcpy2DAsync`.
-#[expect(clippy::too_many_arguments, reason = "HIP's")]
-pub unsafe fn copy_rows_on(
-    call: &dyn Fn() -> Status,
-    to: *mut c_void,
-    to_pitch: usize,
-    from: *const c_void,
-    from_pitch: usize,
-    width: usize,
-    height: usize,
-    kind: c_uint,
-    stream: CUstream,
-) -> Status {
-    let height = if is_direction(kind) { height } else { 0 };
-    enqueued(call, Touched::by_rows(to, to_pitch, from, from_pitch, width, height), stream)
 }
 
 /// One end of a copy of rows.
@@ -323,7 +234,7 @@ impl VolumeEnd {
 ///
 /// # Safety
 /// The address is null or that of such a structure.
-unsafe fn touched_volumes(what: *const c_void) -> [Touched; 2] {
+pub unsafe fn touched_volumes(what: *const c_void) -> [Touched; 2] {
     // SAFETY: the caller's promise.
     match unsafe { what.cast::<VolumeCopy>().as_ref() } {
         Some(volumes) if is_direction(volumes.kind) => {
@@ -335,195 +246,18 @@ unsafe fn touched_volumes(what: *const c_void) -> [Touched; 2] {
     }
 }
 
-/// # Safety
-/// The argument is that of `hipMemcpy3D`.
-pub unsafe fn copy_volumes(call: &dyn Fn() -> Status, what: *const c_void) -> Status {
-    // SAFETY: the application's structure, or null.
-    checked(call, unsafe { touched_volumes(what) })
-}
-
-/// # Safety
-/// The arguments are those of `hipMemcpy3DAsync`.
-pub unsafe fn copy_volumes_on(call: &dyn Fn() -> Status, what: *const c_void, stream: CUstream) -> Status {
-    // SAFETY: the application's structure, or null.
-    enqueued(call, unsafe { touched_volumes(what) }, stream)
-}
-
-/// # Safety
-/// The arguments are those of `hipMemcpyToSymbol`.
-pub unsafe fn copy_to_symbol(
-    call: &dyn Fn() -> Status,
-    _symbol: *const c_void,
-    from: *const c_void,
-    bytes: usize,
-    _offset: usize,
-    kind: c_uint,
-) -> Status {
-    checked(call, [Touched::line(from, if is_direction(kind) { bytes } else { 0 })])
-}
-
-/// # Safety
-/// The arguments are those of `hipMemcpyToSymbolAsync`.
-pub unsafe fn copy_to_symbol_on(
-    call: &dyn Fn() -> Status,
-    _symbol: *const c_void,
-    from: *const c_void,
-    bytes: usize,
-    _offset: usize,
-    kind: c_uint,
-    stream: CUstream,
-) -> Status {
-    enqueued(call, [Touched::line(from, if is_direction(kind) { bytes } else { 0 })], stream)
-}
-
-/// # Safety
-/// The arguments are those of `hipMemcpyFromSymbol`.
-pub unsafe fn copy_from_symbol(
-    call: &dyn Fn() -> Status,
-    to: *mut c_void,
-    _symbol: *const c_void,
-    bytes: usize,
-    _offset: usize,
-    kind: c_uint,
-) -> Status {
-    checked(call, [Touched::line(to, if is_direction(kind) { bytes } else { 0 })])
-}
-
-/// # Safety
-/// The arguments are those of `hipMemcpyFromSymbolAsync`.
-pub unsafe fn copy_from_symbol_on(
-    call: &dyn Fn() -> Status,
-    to: *mut c_void,
-    _symbol: *const c_void,
-    bytes: usize,
-    _offset: usize,
-    kind: c_uint,
-    stream: CUstream,
-) -> Status {
-    enqueued(call, [Touched::line(to, if is_direction(kind) { bytes } else { 0 })], stream)
-}
-
-/// # Safety
-/// The arguments are those of `hipMemPrefetchAsync`.
-pub unsafe fn prefetch(
-    call: &dyn Fn() -> Status,
-    address: CUdeviceptr,
-    bytes: usize,
-    _device: CUdevice,
-    stream: CUstream,
-) -> Status {
-    enqueued(call, [Touched::line(address, bytes)], stream)
-}
-
-/// # Safety
-/// The arguments are those of `hipMemPrefetchAsync_v2`.
-pub unsafe fn prefetch_to_location(
-    call: &dyn Fn() -> Status,
-    address: CUdeviceptr,
-    bytes: usize,
-    _location: CUmemLocation,
-    _flags: c_uint,
-    stream: CUstream,
-) -> Status {
-    enqueued(call, [Touched::line(address, bytes)], stream)
-}
-
-/// # Safety
-/// The arguments are those of `hipMemAdvise`, or of `hipMemAdvise_v2`, which has a location for the device.
-pub unsafe fn advise<Place>(
-    call: &dyn Fn() -> Status,
-    address: CUdeviceptr,
-    bytes: usize,
-    _advice: c_uint,
-    _device: Place,
-) -> Status {
-    checked(call, [Touched::line(address, bytes)])
-}
-
-/// # Safety
-/// The arguments are those of `hipMemset`.
-pub unsafe fn fill_bytes(call: &dyn Fn() -> Status, to: *mut c_void, _value: c_int, bytes: usize) -> Status {
-    checked(call, [Touched::line(to, bytes)])
-}
-
-/// # Safety
-/// The arguments are those of `hipMemsetAsync`.
-pub unsafe fn fill_bytes_on(
-    call: &dyn Fn() -> Status,
-    to: *mut c_void,
-    _value: c_int,
-    bytes: usize,
-    stream: CUstream,
-) -> Status {
-    enqueued(call, [Touched::line(to, bytes)], stream)
-}
-
-/// # Safety
-/// The arguments are those of `hipMemset2D`.
-pub unsafe fn fill_rows_of_bytes(
-    call: &dyn Fn() -> Status,
-    to: *mut c_void,
-    pitch: usize,
-    _value: c_int,
-    width: usize,
-    height: usize,
-) -> Status {
-    checked(call, [Touched::rows(to, pitch, width, height)])
-}
-
-/// # Safety
-/// The arguments are those of `hipMemset2DAsync`.
-pub unsafe fn fill_rows_of_bytes_on(
-    call: &dyn Fn() -> Status,
-    to: *mut c_void,
-    pitch: usize,
-    _value: c_int,
-    width: usize,
-    height: usize,
-    stream: CUstream,
-) -> Status {
-    enqueued(call, [Touched::rows(to, pitch, width, height)], stream)
-}
-
-/// # Safety
-/// The arguments are those of `hipMemset3D`.
-pub unsafe fn fill_volume(call: &dyn Fn() -> Status, to: PitchedPointer, _value: c_int, extent: Extent) -> Status {
-    checked(call, [Touched::volume(&to, &extent)])
-}
-
-/// # Safety
-/// The arguments are those of `hipMemset3DAsync`.
-pub unsafe fn fill_volume_on(
-    call: &dyn Fn() -> Status,
-    to: PitchedPointer,
-    _value: c_int,
-    extent: Extent,
-    stream: CUstream,
-) -> Status {
-    enqueued(call, [Touched::volume(&to, &extent)], stream)
-}
-
-/// # Safety
-/// The arguments are those of `cuMemsetD8_v2` and its like.
-pub unsafe fn fill<V>(call: &dyn Fn() -> Status, to: CUdeviceptr, _value: V, count: usize) -> Status {
+/// Handles `cuMemsetD8_v2` and its like.
+pub fn fill<V>(call: &dyn Fn() -> Status, to: CUdeviceptr, _value: V, count: usize) -> Status {
     checked(call, [Touched::line(to, count.saturating_mul(size_of::<V>()))])
 }
 
-/// # Safety
-/// The arguments are those of `cuMemsetD8Async` and its like.
-pub unsafe fn fill_on<V>(
-    call: &dyn Fn() -> Status,
-    to: CUdeviceptr,
-    _value: V,
-    count: usize,
-    stream: CUstream,
-) -> Status {
+/// Handles `cuMemsetD8Async` and its like.
+pub fn fill_on<V>(call: &dyn Fn() -> Status, to: CUdeviceptr, _value: V, count: usize, stream: CUstream) -> Status {
     enqueued(call, [Touched::line(to, count.saturating_mul(size_of::<V>()))], stream)
 }
 
-/// # Safety
-/// The arguments are those of `cuMemsetD2D8_v2` and its like.
-pub unsafe fn fill_rows<V>(
+/// Handles `cuMemsetD2D8_v2` and its like.
+pub fn fill_rows<V>(
     call: &dyn Fn() -> Status,
     to: CUdeviceptr,
     pitch: usize,
@@ -534,9 +268,8 @@ pub unsafe fn fill_rows<V>(
     checked(call, [Touched::rows(to, pitch, width.saturating_mul(size_of::<V>()), height)])
 }
 
-/// # Safety
-/// The arguments are those of `cuMemsetD2D8Async` and its like.
-pub unsafe fn fill_rows_on<V>(
+/// Handles `cuMemsetD2D8Async` and its like.
+pub fn fill_rows_on<V>(
     call: &dyn Fn() -> Status,
     to: CUdeviceptr,
     pitch: usize,

@@ -10,7 +10,7 @@ use mneme_recording::manifest::AllocationKind;
 
 use super::allocations::{ALLOCATIONS, KernelAccess};
 use super::tracked;
-use crate::driver::{CUdeviceptr, CUstream, Status, gate};
+use crate::driver::{CUdeviceptr, Status, gate};
 
 /// The address at which each graphics resource (`CUgraphicsResource`) is mapped.
 static MAPPED: Mutex<BTreeMap<usize, u64>> = Mutex::new(BTreeMap::new());
@@ -29,20 +29,13 @@ fn track(address: u64, bytes: u64) {
 ///
 /// # Safety
 /// The arguments are those of `cuExternalMemoryGetMappedBuffer`; `description` is a `CUDA_EXTERNAL_MEMORY_BUFFER_DESC`.
-pub unsafe fn map_buffer(
-    call: &dyn Fn() -> Status,
-    address: *mut CUdeviceptr,
-    _memory: *mut c_void,
-    description: *const c_void,
-) -> Status {
+pub unsafe fn map_buffer(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, description: *const c_void) -> Status {
     gate::passing(&|| {
-        let status = call();
-        if status == Status::SUCCESS {
+        call().on_success(|| {
             // SAFETY: the driver has written the one and read the other, which begins with offset and size in bytes.
             let (address, bytes) = unsafe { (*address, *description.cast::<u64>().add(1)) };
             track(address, bytes);
-        }
-        status
+        })
     })
 }
 
@@ -77,30 +70,13 @@ fn forget(resource: usize) {
 
 /// # Safety
 /// The arguments are those of `cuGraphicsUnmapResources`.
-pub unsafe fn unmap_resources(
-    call: &dyn Fn() -> Status,
-    count: c_uint,
-    resources: *mut *mut c_void,
-    _stream: CUstream,
-) -> Status {
-    gate::passing(&|| {
-        let status = call();
-        if status == Status::SUCCESS {
-            // SAFETY: the driver has just read the array.
-            (0..count as usize).for_each(|index| forget(unsafe { *resources.add(index) } as usize));
-        }
-        status
-    })
+pub unsafe fn unmap_resources(call: &dyn Fn() -> Status, count: c_uint, resources: *mut *mut c_void) -> Status {
+    // SAFETY: the driver has just read the array.
+    let unmapped = || (0..count as usize).for_each(|index| forget(unsafe { *resources.add(index) } as usize));
+    gate::passing(&|| call().on_success(unmapped))
 }
 
-/// # Safety
-/// The arguments are those of `cuGraphicsUnregisterResource`.
-pub unsafe fn unregister_resource(call: &dyn Fn() -> Status, resource: *mut c_void) -> Status {
-    gate::passing(&|| {
-        let status = call();
-        if status == Status::SUCCESS {
-            forget(resource as usize);
-        }
-        status
-    })
+/// Handles `cuGraphicsUnregisterResource`.
+pub fn unregister_resource(call: &dyn Fn() -> Status, resource: *mut c_void) -> Status {
+    gate::passing(&|| call().on_success(|| forget(resource as usize)))
 }

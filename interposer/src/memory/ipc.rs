@@ -4,7 +4,7 @@
 //! which the recorder in the other process understands. If that is impossible, the program gets the driver's error, and
 //! the driver serves all further allocations.
 
-use std::ffi::{c_uint, c_void};
+use std::ffi::c_void;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -94,12 +94,7 @@ unsafe fn opened(call: &dyn Fn() -> Status, address: *const CUdeviceptr, track: 
 
 /// # Safety
 /// The arguments are those of `cuIpcOpenMemHandle`.
-pub unsafe fn open_shared(
-    call: &dyn Fn() -> Status,
-    address: *mut CUdeviceptr,
-    handle: CUipcMemHandle,
-    _flags: c_uint,
-) -> Status {
+pub unsafe fn open_shared(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, handle: CUipcMemHandle) -> Status {
     if !address.is_null()
         && let Some(handle) = SharedHandle::decode(&handle)
     {
@@ -130,12 +125,7 @@ pub unsafe fn open_shared(
 
 /// # Safety
 /// The arguments are those of `cuMemPoolImportPointer`.
-pub unsafe fn import_pointer(
-    call: &dyn Fn() -> Status,
-    address: *mut CUdeviceptr,
-    pool: CUmemoryPool,
-    _data: *mut c_void,
-) -> Status {
+pub unsafe fn import_pointer(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, pool: CUmemoryPool) -> Status {
     // SAFETY: the vendor writes the address.
     unsafe {
         opened(call, address, |address, bytes| {
@@ -145,19 +135,13 @@ pub unsafe fn import_pointer(
     }
 }
 
-/// # Safety
-/// The arguments are those of `cuMemPoolExportPointer`.
-pub unsafe fn export_pointer(call: &dyn Fn() -> Status, _data: *mut c_void, address: CUdeviceptr) -> Status {
-    let status = call();
-    if status == Status::SUCCESS {
-        ALLOCATIONS.share(address);
-    }
-    status
+/// Handles `cuMemPoolExportPointer`.
+pub fn export_pointer(call: &dyn Fn() -> Status, address: CUdeviceptr) -> Status {
+    call().on_success(|| ALLOCATIONS.share(address))
 }
 
-/// # Safety
-/// The arguments are those of `cuIpcCloseMemHandle`.
-pub unsafe fn close_shared(call: &dyn Fn() -> Status, address: CUdeviceptr) -> Status {
+/// Handles `cuIpcCloseMemHandle`.
+pub fn close_shared(call: &dyn Fn() -> Status, address: CUdeviceptr) -> Status {
     gate::passing(&|| {
         if let Some(status) = imports::close(address, frees::wait) {
             return status;

@@ -69,12 +69,10 @@ pub unsafe fn allocate(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, byt
                 Err(status) => return status,
             }
         }
-        let status = call();
-        if status == Status::SUCCESS {
+        call().on_success(|| {
             // SAFETY: the vendor has just written it.
             track(unsafe { *address }, bytes as u64, AllocationKind::Vendor, KernelAccess::Peers);
-        }
-        status
+        })
     })
 }
 
@@ -135,9 +133,8 @@ pub unsafe fn allocate_pitched(
     })
 }
 
-/// # Safety
-/// The arguments are those of `cuMemFree_v2`.
-pub unsafe fn free(call: &dyn Fn() -> Status, address: CUdeviceptr) -> Status {
+/// Handles `cuMemFree_v2`.
+pub fn free(call: &dyn Fn() -> Status, address: CUdeviceptr) -> Status {
     gate::passing(&|| {
         if vmm::of_address(address).is_none() {
             return ALLOCATIONS.without(address..address.saturating_add(1), call);
@@ -160,30 +157,9 @@ pub unsafe fn free(call: &dyn Fn() -> Status, address: CUdeviceptr) -> Status {
     })
 }
 
-/// Frees memory of the host, or of the device: HIP accepts both here.
-///
-/// # Safety
-/// The arguments are those of `hipHostFree`.
-pub unsafe fn free_of_host(call: &dyn Fn() -> Status, address: *mut c_void) -> Status {
-    if vmm::of_address(address as u64).is_some() {
-        // SAFETY: passed on.
-        return unsafe { free(call, address as u64) };
-    }
-    // SAFETY: passed on.
-    unsafe { forget_host(call, address) }
-}
-
-/// # Safety
-/// The arguments are those of `hipMallocPitch`.
-pub unsafe fn allocate_rows(
-    call: &dyn Fn() -> Status,
-    address: *mut *mut c_void,
-    pitch: *mut usize,
-    width: usize,
-    height: usize,
-) -> Status {
-    // SAFETY: passed on; the element size makes no difference here.
-    unsafe { allocate_pitched(call, address.cast(), pitch, width, height, 4) }
+/// Frees memory of the host, or of the device: `hipHostFree` accepts both.
+pub fn free_of_host(call: &dyn Fn() -> Status, address: *mut c_void) -> Status {
+    if vmm::of_address(address as u64).is_some() { free(call, address as u64) } else { forget_host(call, address) }
 }
 
 /// # Safety
@@ -416,7 +392,7 @@ pub unsafe fn attributes_of_hip(call: &dyn Fn() -> Status, attributes: *mut c_vo
 
 /// # Safety
 /// The arguments are those of `cuMemGetInfo_v2`.
-pub unsafe fn information(call: &dyn Fn() -> Status, free: *mut usize, _total: *mut usize) -> Status {
+pub unsafe fn information(call: &dyn Fn() -> Status, free: *mut usize) -> Status {
     gate::passing(&|| {
         frees::give_back_passed();
         Status::SUCCESS

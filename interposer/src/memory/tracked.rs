@@ -3,7 +3,7 @@
 //! Each is `unsafe fn(call, arguments of the driver function)`; `call` executes the vendor's function with the same
 //! arguments.
 
-use std::ffi::{c_uint, c_ulonglong, c_void};
+use std::ffi::{c_uint, c_void};
 
 use mneme_abi::cuda::sys::{CUmemGenericAllocationHandle, CUmemoryPool, CUpointer_attribute};
 use mneme_recording::manifest::AllocationKind;
@@ -13,10 +13,7 @@ use super::allocations::{ALLOCATIONS, Devices, HOST, KernelAccess, LiveAllocatio
 use super::arena::vmm;
 use super::frees;
 use super::sharing::physical;
-use crate::driver::{
-    self, CUdevice, CUdeviceptr, CUmemLocation, CUstream, STREAM_LEGACY, STREAM_PER_THREAD, Status, captures, contexts,
-    gate,
-};
+use crate::driver::{self, CUdevice, CUdeviceptr, CUmemLocation, CUstream, Status, captures, contexts, gate};
 
 /// Flags with which the application asks for page-locked memory that is mapped for kernels.
 const ALLOCATED_MAPPED: c_uint = mneme_abi::cuda::sys::CU_MEMHOSTALLOC_DEVICEMAP;
@@ -65,14 +62,8 @@ unsafe fn tracked(
     kind: AllocationKind,
     access: KernelAccess,
 ) -> Status {
-    gate::passing(&|| {
-        let status = call();
-        if status == Status::SUCCESS {
-            // SAFETY: the caller's promise.
-            track(unsafe { *address }, bytes as u64, kind, access);
-        }
-        status
-    })
+    // SAFETY: the caller's promise.
+    gate::passing(&|| call().on_success(|| track(unsafe { *address }, bytes as u64, kind, access)))
 }
 
 /// Tracks memory of a pool, which may be on another device. Asks the vendor for the pool if it is not given.
@@ -94,7 +85,7 @@ pub fn track_pooled(address: u64, bytes: u64, pool: Option<CUmemoryPool>) {
 ///
 /// # Safety
 /// After a success `address` must be readable.
-unsafe fn enqueued(
+pub unsafe fn allocate_on(
     call: &dyn Fn() -> Status,
     address: *const u64,
     bytes: usize,
@@ -112,45 +103,8 @@ unsafe fn enqueued(
     })
 }
 
-/// # Safety
-/// The arguments are those of `cuMemAllocAsync`.
-pub unsafe fn allocate_async(
-    call: &dyn Fn() -> Status,
-    address: *mut CUdeviceptr,
-    bytes: usize,
-    stream: CUstream,
-) -> Status {
-    // SAFETY: the vendor writes the address.
-    unsafe { enqueued(call, address, bytes, None, stream) }
-}
-
-/// # Safety
-/// The arguments are those of `cuMemAllocFromPoolAsync`.
-pub unsafe fn allocate_from_pool(
-    call: &dyn Fn() -> Status,
-    address: *mut CUdeviceptr,
-    bytes: usize,
-    pool: CUmemoryPool,
-    stream: CUstream,
-) -> Status {
-    // SAFETY: the vendor writes the address.
-    unsafe { enqueued(call, address, bytes, Some(pool), stream) }
-}
-
-/// # Safety
-/// The arguments are those of `cuMemFreeAsync`.
-pub unsafe fn free_async(call: &dyn Fn() -> Status, address: CUdeviceptr, stream: CUstream) -> Status {
-    free_on(call, address, stream, STREAM_LEGACY)
-}
-
-/// # Safety
-/// The arguments are those of `cuMemFreeAsync_ptsz`.
-pub unsafe fn free_async_per_thread(call: &dyn Fn() -> Status, address: CUdeviceptr, stream: CUstream) -> Status {
-    free_on(call, address, stream, STREAM_PER_THREAD)
-}
-
 /// Frees memory in a stream. A null stream means `default`.
-fn free_on(call: &dyn Fn() -> Status, address: CUdeviceptr, stream: CUstream, default: usize) -> Status {
+pub fn free_on(call: &dyn Fn() -> Status, address: CUdeviceptr, stream: CUstream, default: usize) -> Status {
     gate::passing(&|| {
         if vmm::of_address(address).is_some() && !captures::captures(stream) {
             // The vendor accepts memory of `cuMemAlloc` here, but would refuse the arena's.
@@ -173,12 +127,7 @@ fn free_on(call: &dyn Fn() -> Status, address: CUdeviceptr, stream: CUstream, de
 
 /// # Safety
 /// The arguments are those of `cuMemAllocManaged`.
-pub unsafe fn allocate_managed(
-    call: &dyn Fn() -> Status,
-    address: *mut CUdeviceptr,
-    bytes: usize,
-    _flags: c_uint,
-) -> Status {
+pub unsafe fn allocate_managed(call: &dyn Fn() -> Status, address: *mut CUdeviceptr, bytes: usize) -> Status {
     // SAFETY: the vendor writes the address.
     unsafe { tracked(call, address, bytes, AllocationKind::Vendor, KernelAccess::Everywhere) }
 }
@@ -191,34 +140,14 @@ fn host_access(mapped: bool) -> KernelAccess {
 }
 
 /// # Safety
-/// The arguments are those of `cuMemAllocHost_v2`.
-pub unsafe fn allocate_host(call: &dyn Fn() -> Status, host: *mut *mut c_void, bytes: usize) -> Status {
+/// The arguments are those of `cuMemHostAlloc`, or of `cuMemAllocHost_v2` and no flags.
+pub unsafe fn allocate_host(call: &dyn Fn() -> Status, host: *mut *mut c_void, bytes: usize, flags: c_uint) -> Status {
     // SAFETY: the vendor writes the address; with unified addressing it is the device's too.
-    unsafe { tracked(call, host.cast(), bytes, AllocationKind::Host, KernelAccess::Arguments) }
-}
-
-/// # Safety
-/// The arguments are those of `cuMemAllocHost` without a version.
-pub unsafe fn allocate_little_host(call: &dyn Fn() -> Status, host: *mut *mut c_void, bytes: c_uint) -> Status {
-    // SAFETY: passed on; only the size has another type.
-    unsafe { allocate_host(call, host, bytes as usize) }
-}
-
-/// # Safety
-/// The arguments are those of `cuMemHostAlloc`.
-pub unsafe fn allocate_host_with_flags(
-    call: &dyn Fn() -> Status,
-    host: *mut *mut c_void,
-    bytes: usize,
-    flags: c_uint,
-) -> Status {
-    // SAFETY: as for `cuMemAllocHost_v2`.
     unsafe { tracked(call, host.cast(), bytes, AllocationKind::Host, host_access(flags & ALLOCATED_MAPPED != 0)) }
 }
 
-/// # Safety
-/// The arguments are those of `cuMemHostRegister_v2`.
-pub unsafe fn register_host(call: &dyn Fn() -> Status, host: *mut c_void, bytes: usize, flags: c_uint) -> Status {
+/// Handles `cuMemHostRegister_v2`.
+pub fn register_host(call: &dyn Fn() -> Status, host: *mut c_void, bytes: usize, flags: c_uint) -> Status {
     gate::passing(&|| {
         let status = call();
         // Registers of a device are not tracked, because reading them may change its state.
@@ -229,43 +158,30 @@ pub unsafe fn register_host(call: &dyn Fn() -> Status, host: *mut c_void, bytes:
     })
 }
 
-/// # Safety
-/// The arguments are those of `cuMemFreeHost` or `cuMemHostUnregister`.
-pub unsafe fn forget_host(call: &dyn Fn() -> Status, host: *mut c_void) -> Status {
+/// Handles `cuMemFreeHost` and `cuMemHostUnregister`.
+pub fn forget_host(call: &dyn Fn() -> Status, host: *mut c_void) -> Status {
     gate::passing(&|| ALLOCATIONS.without(host as u64..(host as u64).saturating_add(1), call))
 }
 
-/// # Safety
-/// The arguments are those of `cuMemMap`.
-pub unsafe fn map(
+/// Handles `cuMemMap`.
+pub fn map(
     call: &dyn Fn() -> Status,
     address: CUdeviceptr,
     bytes: usize,
     offset: usize,
     handle: CUmemGenericAllocationHandle,
-    _flags: c_ulonglong,
 ) -> Status {
-    gate::passing(&|| {
-        let status = call();
-        if status == Status::SUCCESS {
-            let owner = physical::device_of(handle);
-            let device = owner.unwrap_or(HOST);
-            let is_readable = owner.is_some() && !physical::is_multicast(handle);
-            let access = if is_readable { KernelAccess::Mapped(Devices::default()) } else { KernelAccess::Multicast };
-            let (size, shared) = (bytes as u64, physical::map(address, bytes as u64, offset as u64, handle));
-            // Mapping needs no context, and the mapping does not die with one.
-            ALLOCATIONS.insert(LiveAllocation {
-                address,
-                size,
-                kind: AllocationKind::Vendor,
-                access,
-                device,
-                context: 0,
-                shared,
-            });
-        }
-        status
-    })
+    let mapped = || {
+        let owner = physical::device_of(handle);
+        let device = owner.unwrap_or(HOST);
+        let is_readable = owner.is_some() && !physical::is_multicast(handle);
+        let access = if is_readable { KernelAccess::Mapped(Devices::default()) } else { KernelAccess::Multicast };
+        let (size, shared) = (bytes as u64, physical::map(address, bytes as u64, offset as u64, handle));
+        let kind = AllocationKind::Vendor;
+        // Mapping needs no context, and the mapping does not die with one.
+        ALLOCATIONS.insert(LiveAllocation { address, size, kind, access, device, context: 0, shared });
+    };
+    gate::passing(&|| call().on_success(mapped))
 }
 
 /// Forgets mappings that the driver no longer knows after a context has died. Its documentation does not say whether a
@@ -282,15 +198,10 @@ pub fn forget_lost_mappings() {
     }
 }
 
-/// # Safety
-/// The arguments are those of `cuMemUnmap`.
-pub unsafe fn unmap(call: &dyn Fn() -> Status, address: CUdeviceptr, bytes: usize) -> Status {
+/// Handles `cuMemUnmap`.
+pub fn unmap(call: &dyn Fn() -> Status, address: CUdeviceptr, bytes: usize) -> Status {
     gate::passing(&|| {
         let range = address..address.saturating_add(bytes as u64);
-        let status = ALLOCATIONS.without(range.clone(), call);
-        if status == Status::SUCCESS {
-            physical::unmap(range);
-        }
-        status
+        ALLOCATIONS.without(range.clone(), call).on_success(|| physical::unmap(range))
     })
 }

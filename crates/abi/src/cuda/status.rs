@@ -70,6 +70,14 @@ statuses! {
 }
 
 impl Status {
+    /// Does something after a success.
+    pub fn on_success(self, work: impl FnOnce()) -> Self {
+        if self == Self::SUCCESS {
+            work();
+        }
+        self
+    }
+
     fn description(self) -> Option<&'static Description> {
         DESCRIPTIONS.iter().find(|description| description.status == self)
     }

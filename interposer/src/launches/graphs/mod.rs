@@ -11,15 +11,13 @@ mod replaced;
 mod steps;
 
 use std::collections::BTreeMap;
-use std::ffi::{c_char, c_uint, c_ulonglong, c_void};
+use std::ffi::{c_ulonglong, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mneme_model::summary::RecorderMode;
 
-use crate::driver::{
-    self, CUcontext, CUevent, CUstream, STREAM_LEGACY, STREAM_PER_THREAD, Status, captures, contexts, gate,
-};
+use crate::driver::{self, CUevent, CUstream, Status, captures, contexts, gate};
 use crate::kernels::request::{Extras, LaunchRequest};
 use crate::process::recorded_family;
 use crate::process::settings::settings;
@@ -99,7 +97,8 @@ fn expansion(executable: Executable) -> Result<(Arc<ClonedGraph>, Vec<NodeKernel
     Ok((clone, kernels))
 }
 
-unsafe fn launch_on(call: &dyn Fn() -> Status, executable: Executable, stream: CUstream, default: usize) -> Status {
+/// Launches a graph on a stream, or on `default`.
+pub fn launch(call: &dyn Fn() -> Status, executable: Executable, stream: CUstream, default: usize) -> Status {
     let stream_handle = if stream.is_null() { default } else { stream as usize };
     let whole = |reason| {
         graph_launches::count_whole(reason);
@@ -180,20 +179,6 @@ fn launch_kernel(kernel: &NodeKernel, stream: usize) -> Status {
     recorder::launch(&call, LaunchRequest { function, launch, stream, arguments, extras: Extras::None })
 }
 
-/// # Safety
-/// The arguments are those of `cuGraphLaunch`.
-pub unsafe fn launch(call: &dyn Fn() -> Status, executable: Executable, stream: CUstream) -> Status {
-    // SAFETY: passed on.
-    unsafe { launch_on(call, executable, stream, STREAM_LEGACY) }
-}
-
-/// # Safety
-/// The arguments are those of `cuGraphLaunch_ptsz`.
-pub unsafe fn launch_per_thread(call: &dyn Fn() -> Status, executable: Executable, stream: CUstream) -> Status {
-    // SAFETY: passed on.
-    unsafe { launch_on(call, executable, stream, STREAM_PER_THREAD) }
-}
-
 /// Replaces the clone for an executable graph.
 fn keep(executable: Executable, clone: Option<Followed>) {
     let mut graphs = graphs();
@@ -248,9 +233,15 @@ pub fn note_events(stream: CUstream, events: [CUevent; 2]) {
 /// of its upload.
 const FOR_DEVICE: c_ulonglong = 4;
 
-unsafe fn made(call: &dyn Fn() -> Status, executable: *mut Executable, graph: Graph, flags: c_ulonglong) -> Status {
-    let status = call();
-    if status == Status::SUCCESS {
+/// # Safety
+/// The arguments are those of `cuGraphInstantiateWithFlags`.
+pub unsafe fn instantiate(
+    call: &dyn Fn() -> Status,
+    executable: *mut Executable,
+    graph: Graph,
+    flags: c_ulonglong,
+) -> Status {
+    call().on_success(|| {
         // SAFETY: the vendor has just written it.
         let executable = unsafe { *executable };
         if replaces_nodes() {
@@ -258,34 +249,7 @@ unsafe fn made(call: &dyn Fn() -> Status, executable: *mut Executable, graph: Gr
         } else {
             follow(executable, graph);
         }
-    }
-    status
-}
-
-/// # Safety
-/// The arguments are those of `cuGraphInstantiate` up to 11.x.
-pub unsafe fn instantiate(
-    call: &dyn Fn() -> Status,
-    executable: *mut Executable,
-    graph: Graph,
-    _node: *mut GraphNode,
-    _log: *mut c_char,
-    _size: usize,
-) -> Status {
-    // SAFETY: the first two arguments mean the same.
-    unsafe { made(call, executable, graph, 0) }
-}
-
-/// # Safety
-/// The arguments are those of `cuGraphInstantiateWithFlags`.
-pub unsafe fn instantiate_with_flags(
-    call: &dyn Fn() -> Status,
-    executable: *mut Executable,
-    graph: Graph,
-    flags: c_ulonglong,
-) -> Status {
-    // SAFETY: the first two arguments mean the same.
-    unsafe { made(call, executable, graph, flags) }
+    })
 }
 
 /// # Safety
@@ -300,34 +264,18 @@ pub unsafe fn instantiate_with_parameters(
     let at = usize::from(recorded_family::is_hip());
     let flags = parameters.cast_const().cast::<c_ulonglong>();
     // SAFETY: null, or the structure; the first two arguments mean the same.
-    unsafe { made(call, executable, graph, if flags.is_null() { 0 } else { *flags.add(at) }) }
+    unsafe { instantiate(call, executable, graph, if flags.is_null() { 0 } else { *flags.add(at) }) }
 }
 
-/// # Safety
-/// The arguments are those of `cuGraphExecUpdate_v2`.
-pub unsafe fn update(call: &dyn Fn() -> Status, executable: Executable, graph: Graph, _result: *mut c_void) -> Status {
-    let status = call();
-    if status == Status::SUCCESS {
+/// Handles `cuGraphExecUpdate_v2`.
+pub fn update(call: &dyn Fn() -> Status, executable: Executable, graph: Graph) -> Status {
+    call().on_success(|| {
         if replaces_nodes() {
             replaced::updated(executable, graph);
         } else {
             follow(executable, graph);
         }
-    }
-    status
-}
-
-/// # Safety
-/// The arguments are those of `cuGraphExecUpdate` up to 11.x.
-pub unsafe fn update_until_11(
-    call: &dyn Fn() -> Status,
-    executable: Executable,
-    graph: Graph,
-    _node: *mut GraphNode,
-    result: *mut c_uint,
-) -> Status {
-    // SAFETY: the first two arguments mean the same.
-    unsafe { update(call, executable, graph, result.cast()) }
+    })
 }
 
 /// # Safety
@@ -362,7 +310,8 @@ pub unsafe fn set_kernel<P>(
 
 const CHANGED: &str = "its nodes were changed after its instantiation";
 
-fn changed(call: &dyn Fn() -> Status, executable: Executable, node: GraphNode) -> Status {
+/// Notes that a node of an executable was changed in a way that cannot be repeated.
+pub fn change(call: &dyn Fn() -> Status, executable: Executable, node: GraphNode) -> Status {
     let status = call();
     if status == Status::SUCCESS && replaces_nodes() {
         replaced::note_change(executable, node);
@@ -373,68 +322,19 @@ fn changed(call: &dyn Fn() -> Status, executable: Executable, node: GraphNode) -
     status
 }
 
-/// # Safety
-/// The arguments are those of a `cuGraphExec…NodeSetParams` that has three, or of `cuGraphNodeSetEnabled`.
-pub unsafe fn change<P>(call: &dyn Fn() -> Status, executable: Executable, node: GraphNode, _parameters: P) -> Status {
-    changed(call, executable, node)
-}
-
-/// # Safety
-/// The arguments are those of a `cuGraphExec…NodeSetParams` that takes a context too.
-pub unsafe fn change_in_context<P>(
-    call: &dyn Fn() -> Status,
-    executable: Executable,
-    node: GraphNode,
-    _parameters: P,
-    _context: CUcontext,
-) -> Status {
-    changed(call, executable, node)
-}
-
-/// # Safety
-/// The arguments are those of `hipGraphExecMemcpyNodeSetParams1D`.
-pub unsafe fn change_line(
-    call: &dyn Fn() -> Status,
-    executable: Executable,
-    node: GraphNode,
-    _to: *mut c_void,
-    _from: *const c_void,
-    _bytes: usize,
-    _kind: c_uint,
-) -> Status {
-    changed(call, executable, node)
-}
-
-/// # Safety
-/// The arguments are those of `hipGraphExecMemcpyNodeSetParamsFromSymbol` or `…ToSymbol`.
-#[expect(clippy::too_many_arguments, reason = "HIP's")]
-pub unsafe fn change_symbol<T>(
-    call: &dyn Fn() -> Status,
-    executable: Executable,
-    node: GraphNode,
-    _to: T,
-    _from: *const c_void,
-    _bytes: usize,
-    _offset: usize,
-    _kind: c_uint,
-) -> Status {
-    changed(call, executable, node)
-}
-
-/// # Safety
-/// The arguments are those of `cuGraphExecDestroy`.
-pub unsafe fn destroy(call: &dyn Fn() -> Status, executable: Executable) -> Status {
+/// Handles `cuGraphExecDestroy`.
+pub fn destroy(call: &dyn Fn() -> Status, executable: Executable) -> Status {
     // Before the call: afterwards another thread may already have got the same handle.
     replaced::forget(executable);
-    let status = call();
-    if status == Status::SUCCESS {
+    call().on_success(|| {
         keep(executable, None);
-    }
-    status
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::c_uint;
+
     use super::*;
 
     /// A driver with a few graphs: 1 is a kernel and a child, 2, which allocates memory; 3 is a kernel alone; 4 is

@@ -231,27 +231,15 @@ fn share(handle: Handle) {
 /// # Safety
 /// After a success `handle` must be readable.
 unsafe fn with_new(call: &dyn Fn() -> Status, handle: *const Handle, note: impl Fn(Handle)) -> Status {
-    gate::passing(&|| {
-        let status = call();
-        if status == Status::SUCCESS {
-            // SAFETY: the caller's promise.
-            note(unsafe { *handle });
-        }
-        status
-    })
+    // SAFETY: the caller's promise.
+    gate::passing(&|| call().on_success(|| note(unsafe { *handle })))
 }
 
 /// Notes new memory, which is not shared. Its handle may have named released memory before.
 ///
 /// # Safety
-/// The arguments are those of `cuMemCreate`.
-pub unsafe fn create(
-    call: &dyn Fn() -> Status,
-    handle: *mut Handle,
-    _bytes: usize,
-    _properties: *const AllocationProperties,
-    _flags: u64,
-) -> Status {
+/// The argument is that of `cuMemCreate`.
+pub unsafe fn create(call: &dyn Fn() -> Status, handle: *mut Handle) -> Status {
     // SAFETY: the vendor writes it.
     unsafe { with_new(call, handle, |new| _ = physical().name_new(new)) }
 }
@@ -280,27 +268,18 @@ pub unsafe fn import(call: &dyn Fn() -> Status, handle: *mut Handle, shareable: 
 
 /// # Safety
 /// The arguments are those of `cuMemExportToShareableHandle`.
-pub unsafe fn export(
-    call: &dyn Fn() -> Status,
-    shareable: *mut c_void,
-    handle: Handle,
-    kind: c_uint,
-    _flags: u64,
-) -> Status {
-    gate::passing(&|| {
-        let status = call();
-        if status == Status::SUCCESS {
-            share(handle);
-            if kind == DESCRIPTOR && !shareable.is_null() {
-                // SAFETY: the driver has just written a descriptor there.
-                let descriptor = unsafe { shareable.cast::<c_int>().read_unaligned() };
-                let mut physical = physical();
-                let memory = physical.of(handle);
-                physical.descriptors.note(descriptor, memory);
-            }
+pub unsafe fn export(call: &dyn Fn() -> Status, shareable: *mut c_void, handle: Handle, kind: c_uint) -> Status {
+    let exported = || {
+        share(handle);
+        if kind == DESCRIPTOR && !shareable.is_null() {
+            // SAFETY: the driver has just written a descriptor there.
+            let descriptor = unsafe { shareable.cast::<c_int>().read_unaligned() };
+            let mut physical = physical();
+            let memory = physical.of(handle);
+            physical.descriptors.note(descriptor, memory);
         }
-        status
-    })
+    };
+    gate::passing(&|| call().on_success(exported))
 }
 
 /// Returns a further handle to mapped memory. Fails for arena memory, as the vendor does for memory of `cuMemAlloc`.
@@ -343,7 +322,7 @@ pub unsafe fn release(call: &dyn Fn() -> Status, handle: Handle) -> Status {
 
 /// # Safety
 /// The arguments are those of `cuMulticastCreate`.
-pub unsafe fn create_multicast(call: &dyn Fn() -> Status, handle: *mut Handle, _properties: *const c_void) -> Status {
+pub unsafe fn create_multicast(call: &dyn Fn() -> Status, handle: *mut Handle) -> Status {
     // SAFETY: the vendor writes it.
     unsafe {
         with_new(call, handle, |new| {
@@ -354,87 +333,26 @@ pub unsafe fn create_multicast(call: &dyn Fn() -> Status, handle: *mut Handle, _
     }
 }
 
-/// Marks bound memory as shared: every writer to the multicast object writes to it.
-///
-/// # Safety
-/// The arguments are those of `cuMulticastBindMem`.
-pub unsafe fn bind(
-    call: &dyn Fn() -> Status,
-    _multicast: Handle,
-    _multicast_offset: usize,
-    memory: Handle,
-    _memory_offset: usize,
-    _bytes: usize,
-    _flags: u64,
-) -> Status {
-    gate::passing(&|| {
-        let status = call();
-        if status == Status::SUCCESS {
-            share(memory);
-        }
-        status
-    })
+/// Marks memory as shared that is bound to a multicast object: every writer to the object writes to it.
+pub fn bind(call: &dyn Fn() -> Status, memory: Handle) -> Status {
+    gate::passing(&|| call().on_success(|| share(memory)))
 }
 
-/// # Safety
-/// The arguments are those of `cuMulticastBindMem_v2`.
-#[expect(clippy::too_many_arguments, reason = "the driver's")]
-pub unsafe fn bind_on(
-    call: &dyn Fn() -> Status,
-    multicast: Handle,
-    _device: CUdevice,
-    multicast_offset: usize,
-    memory: Handle,
-    memory_offset: usize,
-    bytes: usize,
-    flags: u64,
-) -> Status {
-    // SAFETY: the caller's promise; the binding device makes no difference here.
-    unsafe { bind(call, multicast, multicast_offset, memory, memory_offset, bytes, flags) }
-}
-
-/// # Safety
-/// The arguments are those of `cuMulticastBindAddr`.
-pub unsafe fn bind_address(
-    call: &dyn Fn() -> Status,
-    _multicast: Handle,
-    _multicast_offset: usize,
-    address: CUdeviceptr,
-    bytes: usize,
-    _flags: u64,
-) -> Status {
-    gate::passing(&|| {
-        let status = call();
-        if status == Status::SUCCESS {
-            let end = address.saturating_add(bytes as u64);
-            ALLOCATIONS.change_in(address..end, |live| live.shared = true);
-            // Other mappings of it, present or future, are the same memory.
-            let mapped: Vec<u64> = {
-                let mut physical = physical();
-                let first = physical.mapping(address).map_or(address, |(start, _)| start);
-                let bound: BTreeSet<u64> =
-                    physical.mapped.range(first..end).map(|(_, mapping)| mapping.memory).collect();
-                bound.into_iter().flat_map(|memory| physical.share(memory)).collect()
-            };
-            mapped.into_iter().for_each(|address| ALLOCATIONS.share(address));
-        }
-        status
-    })
-}
-
-/// # Safety
-/// The arguments are those of `cuMulticastBindAddr_v2`.
-pub unsafe fn bind_address_on(
-    call: &dyn Fn() -> Status,
-    multicast: Handle,
-    _device: CUdevice,
-    multicast_offset: usize,
-    address: CUdeviceptr,
-    bytes: usize,
-    flags: u64,
-) -> Status {
-    // SAFETY: the caller's promise; the binding device makes no difference here.
-    unsafe { bind_address(call, multicast, multicast_offset, address, bytes, flags) }
+/// Handles `cuMulticastBindAddr`.
+pub fn bind_address(call: &dyn Fn() -> Status, address: CUdeviceptr, bytes: usize) -> Status {
+    let bound = || {
+        let end = address.saturating_add(bytes as u64);
+        ALLOCATIONS.change_in(address..end, |live| live.shared = true);
+        // Other mappings of it, present or future, are the same memory.
+        let mapped: Vec<u64> = {
+            let mut physical = physical();
+            let first = physical.mapping(address).map_or(address, |(start, _)| start);
+            let bound: BTreeSet<u64> = physical.mapped.range(first..end).map(|(_, mapping)| mapping.memory).collect();
+            bound.into_iter().flat_map(|memory| physical.share(memory)).collect()
+        };
+        mapped.into_iter().for_each(|address| ALLOCATIONS.share(address));
+    };
+    gate::passing(&|| call().on_success(bound))
 }
 
 #[cfg(test)]
@@ -460,22 +378,22 @@ mod tests {
         mapping(base + 4096, 71);
         // SAFETY: valid places, and no other memory is accessed.
         unsafe {
-            export(&|| Status::SUCCESS, std::ptr::null_mut(), 70, 1, 0);
+            export(&|| Status::SUCCESS, std::ptr::null_mut(), 70, 1);
             assert_eq!([is_shared(base), is_shared(base + 4096)], [true, false]);
             import(&|| Status::SUCCESS, &mut { 72 }, std::ptr::null_mut(), 1);
             mapping(base + 8192, 72);
             assert!(is_shared(base + 8192));
             retain(&|| Status::SUCCESS, &mut { 73 }, (base + 4096) as *mut c_void);
-            bind(&|| Status::SUCCESS, 90, 0, 73, 0, 4096, 0);
+            bind(&|| Status::SUCCESS, 73);
             assert!(is_shared(base + 4096), "by a further handle");
-            create_multicast(&|| Status::SUCCESS, &mut { 90 }, std::ptr::null());
+            create_multicast(&|| Status::SUCCESS, &mut { 90 });
             assert!(is_multicast(90));
-            create(&|| Status::SUCCESS, &mut { 90 }, 4096, std::ptr::null(), 0);
+            create(&|| Status::SUCCESS, &mut { 90 });
             assert!(!is_multicast(90), "another of the same number");
-            create(&|| Status::SUCCESS, &mut { 72 }, 4096, std::ptr::null(), 0);
+            create(&|| Status::SUCCESS, &mut { 72 });
             mapping(base + 12288, 72);
             assert!(!is_shared(base + 12288));
-            bind_address(&|| Status::SUCCESS, 91, 0, base + 12288, 4096, 0);
+            bind_address(&|| Status::SUCCESS, base + 12288, 4096);
             assert!(is_shared(base + 12288));
         }
         for address in [base, base + 4096, base + 8192, base + 12288] {
@@ -491,11 +409,11 @@ mod tests {
         let memory;
         // SAFETY: valid places, and no other memory is accessed.
         unsafe {
-            create(&|| Status::SUCCESS, &mut { 270 }, 4096, std::ptr::null(), 0);
+            create(&|| Status::SUCCESS, &mut { 270 });
             memory = physical().of(270);
             mapping(base, 270);
             retain(&|| Status::SUCCESS, &mut { 270 }, base as *mut c_void);
-            export(&|| Status::SUCCESS, std::ptr::null_mut(), 270, 1, 0);
+            export(&|| Status::SUCCESS, std::ptr::null_mut(), 270, 1);
             release(&|| Status::SUCCESS, 270);
             assert!(is_known(270), "retained");
             release(&|| Status(1), 270);
@@ -523,14 +441,14 @@ mod tests {
         // SAFETY: valid places, and no other memory is accessed.
         unsafe {
             retain(&|| Status::SUCCESS, &mut { 171 }, (base + 4095) as *mut c_void);
-            export(&|| Status::SUCCESS, std::ptr::null_mut(), 170, 1, 0);
+            export(&|| Status::SUCCESS, std::ptr::null_mut(), 170, 1);
             assert!(is_shared(base), "by the first");
             mapping(base + 4096, 171);
             assert!(is_shared(base + 4096), "by the second");
-            create(&|| Status::SUCCESS, &mut { 172 }, 8192, std::ptr::null(), 0);
+            create(&|| Status::SUCCESS, &mut { 172 });
             mapping(base + 8192, 172);
             mapping(base + 12288, 172);
-            bind_address(&|| Status::SUCCESS, 173, 0, base + 8192 + 100, 100, 0);
+            bind_address(&|| Status::SUCCESS, base + 8192 + 100, 100);
             assert!(is_shared(base + 8192) && is_shared(base + 12288), "the same at another address");
         }
         for address in [base, base + 4096, base + 8192, base + 12288] {
@@ -544,7 +462,7 @@ mod tests {
         let (base, page) = (0x7500_0000_0000u64, 4096);
         let at = |index: u64| base + index * page;
         // SAFETY: a valid place.
-        unsafe { create(&|| Status::SUCCESS, &mut { 180 }, 16 << 10, std::ptr::null(), 0) };
+        unsafe { create(&|| Status::SUCCESS, &mut { 180 }) };
         map(at(0), 2 * page, 0, 180);
         map(at(2), page, page, 180);
         map(at(3), page, 2 * page, 180);
