@@ -12,7 +12,7 @@ use mneme_device::cuda;
 use mneme_model::launch::{Dim3, Launch, LaunchAttributes};
 use mneme_winners::LaunchDimensions;
 
-use super::nodes::{MEMCPY, MEMSET, STREAM_MEMORY, UNREADABLE, edges_of, nodes_of, parameters};
+use super::nodes::{GraphObstacle, MEMCPY, MEMSET, STREAM_MEMORY, edges_of, nodes_of, parameters};
 use super::{Executable, Graph, GraphNode};
 use crate::driver::{self, CUcontext, CUfunction, CUstream, Status, hip};
 use crate::kernels::handles;
@@ -25,9 +25,6 @@ type AttributeValue = [u32; 16];
 
 /// `CUDA_MEMCPY3D`, which is only passed on, because its memory types may be newer than this code.
 pub type OpaqueCopy3d = [u64; 25];
-
-/// `CU_LAUNCH_ATTRIBUTE_DEVICE_UPDATABLE_KERNEL_NODE`, of CUDA 12.4 and later.
-const CHANGED_BY_KERNELS: &str = "it has a node that kernels may change";
 
 /// A step of a graph, which calls can repeat.
 pub enum GraphStep {
@@ -83,21 +80,45 @@ impl NodeKernel {
     }
 }
 
+/// The structure of a vendor with the parameters of a kernel's node.
+pub enum KernelParameters {
+    Cuda(KernelNode),
+    Hip(KernelNodeParameters),
+}
+
+impl KernelParameters {
+    fn place(&self) -> *const c_void {
+        match self {
+            Self::Cuda(parameters) => (&raw const *parameters).cast(),
+            Self::Hip(parameters) => (&raw const *parameters).cast(),
+        }
+    }
+}
+
 pub trait GraphInterface {
     /// Why graphs cannot be launched node by node.
-    fn obstacle(&self) -> Option<&'static str>;
+    fn obstacle(&self) -> Option<GraphObstacle>;
 
     /// The driver's number (`CUgraphNodeType`) of a kind of node.
     fn kind(&self, number: u32) -> u32;
 
     /// Reads a kernel's node.
-    fn kernel(&self, node: GraphNode) -> Result<NodeKernel, &'static str>;
+    fn kernel(&self, node: GraphNode) -> Result<NodeKernel, GraphObstacle>;
 
     /// A kernel's node with these parameters.
     ///
     /// # Safety
     /// The vendor has just accepted them for such a node.
-    unsafe fn kernel_with(&self, node: GraphNode, parameters: *const c_void) -> Result<NodeKernel, &'static str>;
+    unsafe fn kernel_with(&self, node: GraphNode, parameters: *const c_void) -> Result<NodeKernel, GraphObstacle>;
+
+    /// Parameters for a node's kernel, with another function and shape.
+    fn parameters(&self, kernel: &NodeKernel, function: CUfunction, shape: &LaunchDimensions) -> KernelParameters;
+
+    /// Changes the parameters of a kernel's node in an executable.
+    ///
+    /// # Safety
+    /// They are for this node.
+    unsafe fn set_kernel_of(&self, executable: Executable, node: GraphNode, parameters: *const c_void) -> Status;
 
     /// Replaces the function of a node's kernel in an executable, with the kernel's own arguments.
     ///
@@ -110,7 +131,11 @@ pub trait GraphInterface {
         kernel: &NodeKernel,
         function: CUfunction,
         shape: &LaunchDimensions,
-    ) -> Status;
+    ) -> Status {
+        let parameters = self.parameters(kernel, function, shape);
+        // SAFETY: the caller's promise.
+        unsafe { self.set_kernel_of(executable, node, parameters.place()) }
+    }
 
     /// Changes the parameters of a kernel's node.
     ///
@@ -128,7 +153,11 @@ pub trait GraphInterface {
         kernel: &NodeKernel,
         function: CUfunction,
         shape: &LaunchDimensions,
-    ) -> Status;
+    ) -> Status {
+        let parameters = self.parameters(kernel, function, shape);
+        // SAFETY: the caller's promise.
+        unsafe { self.set_kernel(node, parameters.place()) }
+    }
 
     /// Updates an executable with a graph.
     ///
@@ -143,7 +172,7 @@ pub trait GraphInterface {
     unsafe fn launch(&self, kernel: &NodeKernel, stream: CUstream) -> Status;
 
     /// The steps of copies, fills and host functions of a graph, whose nodes are given in a possible order.
-    fn steps(&self, graph: Graph, nodes: &[(GraphNode, u32)]) -> Result<Vec<GraphStep>, &'static str>;
+    fn steps(&self, graph: Graph, nodes: &[(GraphNode, u32)]) -> Result<Vec<GraphStep>, GraphObstacle>;
 }
 
 /// The interface of this process.
@@ -154,7 +183,7 @@ pub fn interface() -> &'static dyn GraphInterface {
 struct Cuda;
 
 impl GraphInterface for Cuda {
-    fn obstacle(&self) -> Option<&'static str> {
+    fn obstacle(&self) -> Option<GraphObstacle> {
         None
     }
 
@@ -162,13 +191,13 @@ impl GraphInterface for Cuda {
         number
     }
 
-    fn kernel(&self, node: GraphNode) -> Result<NodeKernel, &'static str> {
+    fn kernel(&self, node: GraphNode) -> Result<NodeKernel, GraphObstacle> {
         let read: KernelNode = parameters(node, driver::cuGraphKernelNodeGetParams_v2)?;
         // SAFETY: just read.
         unsafe { self.kernel_with(node, (&raw const read).cast()) }
     }
 
-    unsafe fn kernel_with(&self, node: GraphNode, parameters: *const c_void) -> Result<NodeKernel, &'static str> {
+    unsafe fn kernel_with(&self, node: GraphNode, parameters: *const c_void) -> Result<NodeKernel, GraphObstacle> {
         // SAFETY: the caller's promise.
         let read = unsafe { *parameters.cast::<KernelNode>() };
         let mut attributes = LaunchAttributes::default();
@@ -189,7 +218,7 @@ impl GraphInterface for Cuda {
             if driver::cuGraphKernelNodeGetAttribute(node, UPDATABLE, value.as_mut_ptr().cast()) == Status::SUCCESS
                 && value[0] != 0
             {
-                return Err(CHANGED_BY_KERNELS);
+                return Err(GraphObstacle::ChangedByKernels);
             }
         }
         Ok(NodeKernel {
@@ -201,31 +230,13 @@ impl GraphInterface for Cuda {
         })
     }
 
-    unsafe fn replace(
-        &self,
-        executable: Executable,
-        node: GraphNode,
-        kernel: &NodeKernel,
-        function: CUfunction,
-        shape: &LaunchDimensions,
-    ) -> Status {
-        let parameters = kernel.cuda_parameters(function, shape);
-        // SAFETY: the caller's promise.
-        unsafe {
-            driver::hooked::cuGraphExecKernelNodeSetParams_v2::call(executable, node, (&raw const parameters).cast())
-        }
+    fn parameters(&self, kernel: &NodeKernel, function: CUfunction, shape: &LaunchDimensions) -> KernelParameters {
+        KernelParameters::Cuda(kernel.cuda_parameters(function, shape))
     }
 
-    unsafe fn replace_in_graph(
-        &self,
-        node: GraphNode,
-        kernel: &NodeKernel,
-        function: CUfunction,
-        shape: &LaunchDimensions,
-    ) -> Status {
-        let parameters = kernel.cuda_parameters(function, shape);
+    unsafe fn set_kernel_of(&self, executable: Executable, node: GraphNode, parameters: *const c_void) -> Status {
         // SAFETY: the caller's promise.
-        unsafe { self.set_kernel(node, (&raw const parameters).cast()) }
+        unsafe { driver::hooked::cuGraphExecKernelNodeSetParams_v2::call(executable, node, parameters.cast()) }
     }
 
     unsafe fn update(&self, executable: Executable, graph: Graph) -> Status {
@@ -248,7 +259,7 @@ impl GraphInterface for Cuda {
         unsafe { driver::hooked::cuLaunchKernelEx::call(&configuration, function, parameters, extra) }
     }
 
-    fn steps(&self, _graph: Graph, nodes: &[(GraphNode, u32)]) -> Result<Vec<GraphStep>, &'static str> {
+    fn steps(&self, _graph: Graph, nodes: &[(GraphNode, u32)]) -> Result<Vec<GraphStep>, GraphObstacle> {
         let step = |(node, kind): &(GraphNode, u32)| {
             Ok(match *kind {
                 MEMCPY => GraphStep::Copy(Box::new(parameters(*node, driver::cuGraphMemcpyNodeGetParams)?)),
@@ -265,8 +276,8 @@ impl GraphInterface for Cuda {
 struct Hip;
 
 impl GraphInterface for Hip {
-    fn obstacle(&self) -> Option<&'static str> {
-        (!hip::numbers_nodes_as_the_driver()).then_some("HIP before 5.5 gives kinds of nodes other numbers")
+    fn obstacle(&self) -> Option<GraphObstacle> {
+        (!hip::numbers_nodes_as_the_driver()).then_some(GraphObstacle::OtherNumbers)
     }
 
     /// `hipGraphNodeType`: copies from and to symbols, and stream memory operations.
@@ -278,32 +289,32 @@ impl GraphInterface for Hip {
         }
     }
 
-    fn kernel(&self, node: GraphNode) -> Result<NodeKernel, &'static str> {
+    fn kernel(&self, node: GraphNode) -> Result<NodeKernel, GraphObstacle> {
         let read: KernelNodeParameters = parameters(node, hip::hipGraphKernelNodeGetParams)?;
         // SAFETY: just read.
         unsafe { self.kernel_with(node, (&raw const read).cast()) }
     }
 
-    unsafe fn kernel_with(&self, node: GraphNode, parameters: *const c_void) -> Result<NodeKernel, &'static str> {
+    unsafe fn kernel_with(&self, node: GraphNode, parameters: *const c_void) -> Result<NodeKernel, GraphObstacle> {
         // SAFETY: the caller's promise.
         let read = unsafe { *parameters.cast::<KernelNodeParameters>() };
         let mut value = AttributeValue::default();
         // SAFETY: a kernel node, and a place for a value.
         let status = unsafe { hip::hipGraphKernelNodeGetAttribute(node, COOPERATIVE, value.as_mut_ptr().cast()) };
         if status != Status::SUCCESS {
-            return Err("HIP does not report whether its kernels are cooperative");
+            return Err(GraphObstacle::PerhapsCooperative);
         }
         if value[0] != 0 {
-            return Err("it has cooperative kernels");
+            return Err(GraphObstacle::Cooperative);
         }
         let function = read.function.cast();
         let is_packed = read.parameters.is_null() && !read.extra.is_null();
         match handles::function(function).map(|function| function.home) {
             Some(CodeOwner::Module(_)) => {}
             Some(CodeOwner::Binary(_)) if !is_packed => {}
-            Some(CodeOwner::Binary(_)) => return Err("it has kernels of the program with packed arguments"),
-            Some(CodeOwner::Library(_)) => return Err("it has kernels of libraries"),
-            None => return Err("it has kernels of unknown code"),
+            Some(CodeOwner::Binary(_)) => return Err(GraphObstacle::PackedArguments),
+            Some(CodeOwner::Library(_)) => return Err(GraphObstacle::LibraryKernels),
+            None => return Err(GraphObstacle::UnknownCode),
         }
         let dimensions = |of: Dimensions| Dim3::new(of.x, of.y, of.z);
         Ok(NodeKernel {
@@ -321,31 +332,13 @@ impl GraphInterface for Hip {
         })
     }
 
-    unsafe fn replace(
-        &self,
-        executable: Executable,
-        node: GraphNode,
-        kernel: &NodeKernel,
-        function: CUfunction,
-        shape: &LaunchDimensions,
-    ) -> Status {
-        let parameters = kernel.hip_parameters(function, shape);
-        // SAFETY: the caller's promise.
-        unsafe {
-            driver::hooked::hipGraphExecKernelNodeSetParams::call(executable, node, (&raw const parameters).cast())
-        }
+    fn parameters(&self, kernel: &NodeKernel, function: CUfunction, shape: &LaunchDimensions) -> KernelParameters {
+        KernelParameters::Hip(kernel.hip_parameters(function, shape))
     }
 
-    unsafe fn replace_in_graph(
-        &self,
-        node: GraphNode,
-        kernel: &NodeKernel,
-        function: CUfunction,
-        shape: &LaunchDimensions,
-    ) -> Status {
-        let parameters = kernel.hip_parameters(function, shape);
+    unsafe fn set_kernel_of(&self, executable: Executable, node: GraphNode, parameters: *const c_void) -> Status {
         // SAFETY: the caller's promise.
-        unsafe { self.set_kernel(node, (&raw const parameters).cast()) }
+        unsafe { driver::hooked::hipGraphExecKernelNodeSetParams::call(executable, node, parameters.cast()) }
     }
 
     unsafe fn update(&self, executable: Executable, graph: Graph) -> Status {
@@ -381,7 +374,7 @@ impl GraphInterface for Hip {
         }
     }
 
-    fn steps(&self, graph: Graph, nodes: &[(GraphNode, u32)]) -> Result<Vec<GraphStep>, &'static str> {
+    fn steps(&self, graph: Graph, nodes: &[(GraphNode, u32)]) -> Result<Vec<GraphStep>, GraphObstacle> {
         if nodes.is_empty() {
             return Ok(Vec::new());
         }
@@ -393,16 +386,16 @@ impl GraphInterface for Hip {
 pub struct GraphPart(Executable);
 
 impl GraphPart {
-    fn new(graph: Graph, nodes: &[(GraphNode, u32)]) -> Result<Self, &'static str> {
+    fn new(graph: Graph, nodes: &[(GraphNode, u32)]) -> Result<Self, GraphObstacle> {
         let mut clone = std::ptr::null_mut();
         // SAFETY: a valid place, and a graph that has just been read.
         if unsafe { driver::cuGraphClone(&mut clone, graph) } != Status::SUCCESS {
-            return Err(UNREADABLE);
+            return Err(GraphObstacle::Unreadable);
         }
         let part = Self::of_clone(clone, nodes);
         // SAFETY: the clone made above, which has no other references: an executable has its own nodes.
         unsafe { driver::cuGraphDestroy(clone) };
-        part.ok_or(UNREADABLE)
+        part.ok_or(GraphObstacle::Unreadable)
     }
 
     /// Destroys the other nodes of a clone. Removes their edges first, because versions before 6.3 miscount them.

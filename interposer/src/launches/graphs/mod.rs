@@ -23,6 +23,7 @@ use crate::process::recorded_family;
 use crate::process::settings::settings;
 use crate::recorder::{self, graph_launches};
 use interface::{GraphStep, NodeKernel, interface};
+use nodes::GraphObstacle;
 use steps::{obstacle_in, steps};
 
 /// `CUgraph`, `CUgraphNode`, `CUgraphExec`
@@ -67,7 +68,7 @@ impl Drop for ClonedGraph {
 }
 
 /// A clone, or the reason why the graph was not cloned.
-type Followed = Result<Arc<ClonedGraph>, &'static str>;
+type Followed = Result<Arc<ClonedGraph>, GraphObstacle>;
 
 #[derive(Default)]
 struct Graphs {
@@ -82,14 +83,10 @@ fn graphs() -> MutexGuard<'static, Graphs> {
 }
 
 /// The clone for an executable graph, and its kernels in the order of its steps.
-fn expansion(executable: Executable) -> Result<(Arc<ClonedGraph>, Vec<NodeKernel>), &'static str> {
-    let clone = graphs()
-        .clones
-        .get(&(executable as usize))
-        .cloned()
-        .unwrap_or(Err("it was made in a way that is not hooked"))?;
+fn expansion(executable: Executable) -> Result<(Arc<ClonedGraph>, Vec<NodeKernel>), GraphObstacle> {
+    let clone = graphs().clones.get(&(executable as usize)).cloned().unwrap_or(Err(GraphObstacle::NotSeen))?;
     if contexts::count() > 1 {
-        return Err("the program has several contexts");
+        return Err(GraphObstacle::Contexts);
     }
     let kernel =
         |step: &GraphStep| if let GraphStep::Kernel(node) = step { Some(interface().kernel(*node)) } else { None };
@@ -100,7 +97,7 @@ fn expansion(executable: Executable) -> Result<(Arc<ClonedGraph>, Vec<NodeKernel
 /// Launches a graph on a stream, or on `default`.
 pub fn launch(call: &dyn Fn() -> Status, executable: Executable, stream: CUstream, default: usize) -> Status {
     let stream_handle = if stream.is_null() { default } else { stream as usize };
-    let whole = |reason| {
+    let whole = |reason: &str| {
         graph_launches::count_whole(reason);
         gate::passing(call)
     };
@@ -128,7 +125,7 @@ pub fn launch(call: &dyn Fn() -> Status, executable: Executable, stream: CUstrea
                 .find(|status| *status != Status::SUCCESS)
                 .unwrap_or(Status::SUCCESS)
         }
-        Err(reason) => whole(reason),
+        Err(obstacle) => whole(&obstacle.to_string()),
     }
 }
 
@@ -206,15 +203,15 @@ fn follow(executable: Executable, graph: Graph) {
 
 /// Clones a graph if it can be launched node by node. The check comes first, because no driver clones a graph with
 /// memory nodes.
-fn cloned(graph: Graph) -> Result<ClonedGraph, &'static str> {
+fn cloned(graph: Graph) -> Result<ClonedGraph, GraphObstacle> {
     if EVENTS.load(Ordering::Relaxed) {
-        return Err("the program has captured a launch with its own events, which HIP does not report");
+        return Err(GraphObstacle::CapturedEvents);
     }
     let interface = interface();
-    if let Some(reason) = interface.obstacle().or_else(|| obstacle_in(interface, graph, 0)) {
-        return Err(reason);
+    if let Some(obstacle) = interface.obstacle().or_else(|| obstacle_in(interface, graph, 0)) {
+        return Err(obstacle);
     }
-    let mut clone = ClonedGraph::of(graph).ok_or("the driver refuses to clone it")?;
+    let mut clone = ClonedGraph::of(graph).ok_or(GraphObstacle::NotCloned)?;
     steps(interface, clone.graph, 0, &mut clone.steps)?;
     Ok(clone)
 }
@@ -302,13 +299,11 @@ pub unsafe fn set_kernel<P>(
             unsafe { interface().set_kernel(twin, parameters.cast()) == Status::SUCCESS }
         });
         if !set {
-            keep(executable, Some(Err(CHANGED)));
+            keep(executable, Some(Err(GraphObstacle::Changed)));
         }
     }
     status
 }
-
-const CHANGED: &str = "its nodes were changed after its instantiation";
 
 /// Notes that a node of an executable was changed in a way that cannot be repeated.
 pub fn change(call: &dyn Fn() -> Status, executable: Executable, node: GraphNode) -> Status {
@@ -317,7 +312,7 @@ pub fn change(call: &dyn Fn() -> Status, executable: Executable, node: GraphNode
         replaced::note_change(executable, node);
     }
     if status == Status::SUCCESS && graphs().clones.contains_key(&(executable as usize)) {
-        keep(executable, Some(Err(CHANGED)));
+        keep(executable, Some(Err(GraphObstacle::Changed)));
     }
     status
 }
@@ -387,7 +382,7 @@ mod tests {
         driver::own::cuGraphChildGraphNodeGetGraph::SLOT.learn(child as *mut c_void);
         driver::own::cuGraphGetEdges::SLOT.learn(edges as *mut c_void);
         driver::own::cuGraphClone::SLOT.learn(clone as *mut c_void);
-        let memory = Err("it has nodes that allocate or free memory");
+        let memory = Err(GraphObstacle::Memory);
         assert_eq!(
             [1, 2, 3, 4].map(|graph| cloned(graph as Graph).map(|clone| clone.graph as usize)),
             [memory, memory, Ok(0x99), Ok(0x99)]

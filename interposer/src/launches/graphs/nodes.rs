@@ -13,7 +13,52 @@ pub const CHILD: u32 = CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH as u32;
 pub const EMPTY: u32 = CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY as u32;
 pub const STREAM_MEMORY: u32 = CUgraphNodeType::CU_GRAPH_NODE_TYPE_BATCH_MEM_OP as u32;
 
-pub const UNREADABLE: &str = "the driver does not show its nodes";
+/// Why a graph cannot be launched node by node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GraphObstacle {
+    #[error("it was made in a way that is not hooked")]
+    NotSeen,
+    #[error("the program has several contexts")]
+    Contexts,
+    #[error("the program has captured a launch with its own events, which HIP does not report")]
+    CapturedEvents,
+    #[error("the driver refuses to clone it")]
+    NotCloned,
+    #[error("{}", CHANGED)]
+    Changed,
+    #[error("the driver does not show its nodes")]
+    Unreadable,
+    #[error("its child graphs are nested too deep")]
+    TooDeep,
+    #[error("it has nodes that wait for or record events")]
+    Events,
+    #[error("it has nodes for semaphores of other programs")]
+    Semaphores,
+    #[error("it has nodes that allocate or free memory")]
+    Memory,
+    #[error("it has nodes for stream memory operations")]
+    StreamMemory,
+    #[error("it has conditional nodes")]
+    Conditional,
+    #[error("it has nodes of an unknown kind")]
+    UnknownKind,
+    #[error("it has a node that kernels may change")]
+    ChangedByKernels,
+    #[error("HIP before 5.5 gives kinds of nodes other numbers")]
+    OtherNumbers,
+    #[error("HIP does not report whether its kernels are cooperative")]
+    PerhapsCooperative,
+    #[error("it has cooperative kernels")]
+    Cooperative,
+    #[error("it has kernels of the program with packed arguments")]
+    PackedArguments,
+    #[error("it has kernels of libraries")]
+    LibraryKernels,
+    #[error("it has kernels of unknown code")]
+    UnknownCode,
+}
+
+pub const CHANGED: &str = "its nodes were changed after its instantiation";
 
 /// The nodes of a graph, in any order.
 pub fn nodes_of(graph: Graph) -> Option<Vec<GraphNode>> {
@@ -55,9 +100,13 @@ pub fn child_of(node: GraphNode) -> Option<Graph> {
 }
 
 /// Reads a node's parameters.
-pub fn parameters<T, P>(node: GraphNode, get: unsafe fn(GraphNode, *mut P) -> Status) -> Result<T, &'static str> {
+pub fn parameters<T, P>(node: GraphNode, get: unsafe fn(GraphNode, *mut P) -> Status) -> Result<T, GraphObstacle> {
     // SAFETY: each is a structure of numbers and pointers, for which all zeros are valid.
     let mut parameters: T = unsafe { std::mem::zeroed() };
     // SAFETY: the caller passes a node of the function's kind, and the place has its type.
-    if unsafe { get(node, (&raw mut parameters).cast()) } == Status::SUCCESS { Ok(parameters) } else { Err(UNREADABLE) }
+    if unsafe { get(node, (&raw mut parameters).cast()) } == Status::SUCCESS {
+        Ok(parameters)
+    } else {
+        Err(GraphObstacle::Unreadable)
+    }
 }

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::interface::{NodeKernel, interface};
-use super::nodes::{CHILD, KERNEL, child_of, nodes_of};
+use super::nodes::{CHANGED, CHILD, GraphObstacle, KERNEL, child_of, nodes_of};
 use super::steps::{DEEPEST, kind_of};
-use super::{CHANGED, ClonedGraph, Executable, Graph, GraphNode};
+use super::{ClonedGraph, Executable, Graph, GraphNode};
 use crate::apply::GraphKernel;
 use crate::driver::{CUstream, STREAM_LEGACY, Status, captures, contexts};
 use crate::kernels::request::{Extras, LaunchRequest};
@@ -126,7 +126,7 @@ fn choose(kernel: &NodeKernel, is_for_device: bool) -> Option<GraphKernel> {
 }
 
 /// Handles new parameters of a kernel's node in an executable.
-pub fn set(executable: Executable, node: GraphNode, kernel: Result<NodeKernel, &'static str>) {
+pub fn set(executable: Executable, node: GraphNode, kernel: Result<NodeKernel, GraphObstacle>) {
     let (outermost, is_for_device) = {
         let mut executables = executables();
         let Some(known) = executables.get_mut(&(executable as usize)) else { return };

@@ -5,7 +5,7 @@ use std::hash::Hash;
 
 use super::interface::{GraphInterface, GraphStep};
 use super::nodes::{
-    CHILD, EMPTY, HOST, KERNEL, MEMCPY, MEMSET, STREAM_MEMORY, UNREADABLE, child_of, edges_of, nodes_of,
+    CHILD, EMPTY, GraphObstacle, HOST, KERNEL, MEMCPY, MEMSET, STREAM_MEMORY, child_of, edges_of, nodes_of,
 };
 use super::{Graph, GraphNode};
 use crate::driver::{self, Status};
@@ -55,13 +55,13 @@ pub fn steps(
     graph: Graph,
     depth: usize,
     found: &mut Vec<GraphStep>,
-) -> Result<(), &'static str> {
+) -> Result<(), GraphObstacle> {
     if depth > DEEPEST {
-        return Err("its child graphs are nested too deep");
+        return Err(GraphObstacle::TooDeep);
     }
     let mut others = Vec::new();
-    for node in ordered(graph).ok_or(UNREADABLE)? {
-        let kind = kind_of(interface, node).ok_or(UNREADABLE)?;
+    for node in ordered(graph).ok_or(GraphObstacle::Unreadable)? {
+        let kind = kind_of(interface, node).ok_or(GraphObstacle::Unreadable)?;
         if matches!(kind, KERNEL | CHILD) {
             found.extend(interface.steps(graph, &std::mem::take(&mut others))?);
         }
@@ -71,9 +71,9 @@ pub fn steps(
                 found.push(GraphStep::Kernel(node));
             }
             MEMCPY | MEMSET | HOST => others.push((node, kind)),
-            CHILD => steps(interface, child_of(node).ok_or(UNREADABLE)?, depth + 1, found)?,
+            CHILD => steps(interface, child_of(node).ok_or(GraphObstacle::Unreadable)?, depth + 1, found)?,
             EMPTY => {}
-            _ => return Err(obstacle(kind).unwrap_or(UNREADABLE)),
+            _ => return Err(obstacle(kind).unwrap_or(GraphObstacle::Unreadable)),
         }
     }
     found.extend(interface.steps(graph, &others)?);
@@ -81,27 +81,27 @@ pub fn steps(
 }
 
 /// Why one call cannot repeat a node of this kind (`CUgraphNodeType`).
-fn obstacle(kind: u32) -> Option<&'static str> {
+fn obstacle(kind: u32) -> Option<GraphObstacle> {
     match kind {
         KERNEL | MEMCPY | MEMSET | HOST | CHILD | EMPTY => None,
-        6 | 7 => Some("it has nodes that wait for or record events"),
-        8 | 9 => Some("it has nodes for semaphores of other programs"),
-        10 | 11 => Some("it has nodes that allocate or free memory"),
-        STREAM_MEMORY => Some("it has nodes for stream memory operations"),
-        13 => Some("it has conditional nodes"),
-        _ => Some("it has nodes of an unknown kind"),
+        6 | 7 => Some(GraphObstacle::Events),
+        8 | 9 => Some(GraphObstacle::Semaphores),
+        10 | 11 => Some(GraphObstacle::Memory),
+        STREAM_MEMORY => Some(GraphObstacle::StreamMemory),
+        13 => Some(GraphObstacle::Conditional),
+        _ => Some(GraphObstacle::UnknownKind),
     }
 }
 
 /// Why a graph cannot be launched node by node: the first node that prevents it.
-pub fn obstacle_in(interface: &dyn GraphInterface, graph: Graph, depth: usize) -> Option<&'static str> {
-    let Some(nodes) = nodes_of(graph) else { return Some(UNREADABLE) };
+pub fn obstacle_in(interface: &dyn GraphInterface, graph: Graph, depth: usize) -> Option<GraphObstacle> {
+    let Some(nodes) = nodes_of(graph) else { return Some(GraphObstacle::Unreadable) };
     nodes.into_iter().find_map(|node| {
-        let Some(kind) = kind_of(interface, node) else { return Some(UNREADABLE) };
+        let Some(kind) = kind_of(interface, node) else { return Some(GraphObstacle::Unreadable) };
         if kind != CHILD || depth >= DEEPEST {
             return obstacle(kind);
         }
-        child_of(node).map_or(Some(UNREADABLE), |child| obstacle_in(interface, child, depth + 1))
+        child_of(node).map_or(Some(GraphObstacle::Unreadable), |child| obstacle_in(interface, child, depth + 1))
     })
 }
 
