@@ -15,7 +15,6 @@ pub mod build;
 mod code_version;
 pub mod cpu;
 pub mod error;
-pub mod examination;
 mod host;
 pub mod instrument;
 pub mod interface;

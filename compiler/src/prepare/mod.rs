@@ -10,13 +10,13 @@ mod fast_math;
 mod launch_memory;
 mod provenance;
 mod prune;
-mod pure_virtual;
 mod reflect;
 mod shared;
 mod variables;
 
 pub use variables::{Placement, device_symbol};
 
+use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use inkwell::targets::TargetMachine;
 use mneme_builds::Target;
@@ -54,7 +54,7 @@ pub fn specialise(
     check_signature(module, kernel, request.recorded.signature)?;
     let used = prune::drop_used_lists(module);
     if !matches!(request.target, Target::Cpu { .. }) {
-        pure_virtual::define(module)?;
+        define_pure_virtual(module)?;
     }
     let configuration = request.configuration;
     let variables = Placement::of(
@@ -144,4 +144,26 @@ fn check_signature(module: &Module<'_>, kernel: Value<'_>, recorded: &[ArgumentL
     }
     let found: Vec<u32> = parameters::of(module, kernel).into_iter().map(|parameter| parameter.size).collect();
     crate::signature::check(&kernel.name(), recorded, &found)
+}
+
+/// Tables of virtual functions name it for pure virtual functions. nvcc and clang take it from a library that is not part
+/// of the recorded IR, and assemblers refuse code that names an undefined function.
+const PURE_VIRTUAL: &str = "__cxa_pure_virtual";
+
+/// Gives the function for pure virtual functions a body that traps, because its call is undefined behaviour.
+fn define_pure_virtual(module: &Module<'_>) -> Result<(), BuildError> {
+    if !ir::function(module, PURE_VIRTUAL).is_some_and(|function| function.is_declaration()) {
+        return Ok(());
+    }
+    let text = format!(
+        "target datalayout = \"{}\"\ntarget triple = \"{}\"\n\
+         declare void @llvm.trap()\n\
+         define linkonce_odr hidden void @{PURE_VIRTUAL}() {{\n  call void @llvm.trap()\n  unreachable\n}}\n",
+        module.get_data_layout().as_str().to_string_lossy(),
+        module.get_triple().as_str().to_string_lossy(),
+    );
+    let failed = |message: String| BuildError::Link { message };
+    let buffer = MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), PURE_VIRTUAL);
+    let definition = module.get_context().create_module_from_ir(buffer).map_err(|error| failed(error.to_string()))?;
+    module.link_in_module(definition).map_err(|error| failed(error.to_string()))
 }

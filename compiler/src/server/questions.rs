@@ -5,12 +5,20 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 
-use mneme_builds::Refusal;
+use inkwell::context::Context;
 use mneme_builds::protocol::{CodeParts, KernelInterface, Question};
+use mneme_builds::{Refusal, Target};
 use mneme_image::ir_section::IrTable;
+use mneme_model::architecture::Vendor;
 use mneme_model::protocol::Examination;
 use mneme_sandbox::confinement::{self, AllowedResources};
 use mneme_sandbox::frame;
+
+use crate::architecture::CodegenArchitecture;
+use crate::error::BuildError;
+use crate::ir::diagnostics::Diagnostics;
+use crate::ir::{self, reach, read};
+use crate::pipeline;
 
 /// Answers a question. LLVM may end this process if the input is damaged.
 ///
@@ -60,7 +68,7 @@ pub fn answer(mut client: UnixStream, question: Question, blob: &[u8]) -> io::Re
             let modules = modules(&parts, blob)?;
             confine(&client);
             let found: Result<Examination, Refusal> =
-                crate::examination::of(&slices(&modules), &kernel, &target, &passes).map_err(refusal);
+                examine(&slices(&modules), &kernel, &target, &passes).map_err(refusal);
             frame::write(&mut client, &found, &[])
         }
         Question::Maker { target } => frame::write(&mut client, &crate::build::maker(&target), &[]),
@@ -82,4 +90,28 @@ fn modules(parts: &CodeParts, blob: &[u8]) -> io::Result<Vec<Vec<u8>>> {
 
 fn slices(modules: &[Vec<u8>]) -> Vec<&[u8]> {
     modules.iter().map(Vec::as_slice).collect()
+}
+
+/// The prefix of the intrinsics that return the grid's dimensions on NVIDIA GPUs.
+const GRID: &str = "llvm.nvvm.read.ptx.sreg.nctaid.";
+
+/// Examines `modules` (the kernel's own first) and pipelines for `target`.
+fn examine(modules: &[&[u8]], kernel: &str, target: &Target, passes: &[String]) -> Result<Examination, BuildError> {
+    let context = Context::create();
+    let diagnostics = Diagnostics::collect(&context);
+    let module = match modules {
+        [] => context.create_module("none"),
+        _ => read::load(&context, &diagnostics, modules, false)?,
+    };
+    let machine = CodegenArchitecture::of(target, &module)?.machine(2)?;
+    let problems = passes.iter().map(|passes| pipeline::problem(passes, &machine)).collect();
+    // On AMD GPUs the grid's dimensions are in memory beside other values, so a read of that memory proves nothing.
+    let is_amd = Vendor::of_triple(&module.get_triple().as_str().to_string_lossy()) == Some(Vendor::Amd);
+    let reads_grid = if modules.is_empty() || is_amd {
+        None
+    } else {
+        let reached = reach::closure([ir::kernel(&module, kernel)?]);
+        Some(reached.iter().any(|global| global.name().starts_with(GRID)))
+    };
+    Ok(Examination { problems, reads_grid })
 }

@@ -6,7 +6,6 @@ pub mod flags;
 pub mod held_back;
 pub mod linker;
 pub mod log;
-pub mod other_threads;
 pub mod own_memory;
 pub mod own_stack;
 pub mod recorded_family;

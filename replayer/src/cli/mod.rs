@@ -17,7 +17,6 @@ mod code;
 mod common;
 mod fields;
 mod observation;
-mod verification;
 
 pub use bisect::{Bisect, ColorChoice, FailureKind};
 pub use code::CodeOptions;

@@ -2,7 +2,6 @@
 
 pub mod artifacts;
 pub mod observed;
-pub mod refusal;
 pub mod result;
 pub mod summary;
 pub mod variations;

@@ -3,16 +3,18 @@
 //! The protocol is [`mneme_model::protocol`].
 
 mod data;
-mod examination;
-mod maker;
 mod submission;
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
+use mneme_builds::builder::AskError;
+use mneme_builds::protocol::{CodeParts, Question};
+use mneme_builds::{Refusal, Replacement, Target};
 use mneme_model::configuration::Configuration;
-use mneme_model::protocol::{self, Hello, Outputs, Reply, Request, Statistics, Submission};
+use mneme_model::protocol::{self, Examination, Hello, Outputs, Reply, Request, Statistics, Submission};
 use mneme_model::result::ReplayStatus;
 use mneme_system::exit;
 use serde_json::Value;
@@ -50,7 +52,7 @@ pub fn run(options: &Serve, context: &ReplayContext) -> Result<i32, Fatal> {
         recorded: recorded.clone(),
         device: device.name,
         driver: device.driver,
-        assembler: maker::name(context)?,
+        assembler: assembler(context)?,
         llvm: if context.is_machine_code() { String::new() } else { context.llvm_version()?.into() },
         compilers: context.programs.whole_versions(),
         timer: device.timer.name().into(),
@@ -175,7 +177,7 @@ impl Server<'_> {
             }
             Request::Ir {} => say(&self.data.ir(self.context))?,
             Request::Memory { moment, region } => say(&data::memory(self.context, moment, region.as_deref()))?,
-            Request::Examine { passes } => say(&Reply::Examined(examination::of(self.context, passes)))?,
+            Request::Examine { passes } => say(&Reply::Examined(examined(self.context, passes)))?,
             Request::Shutdown {} => {
                 self.engine.cancel_all();
                 return Ok(false);
@@ -266,5 +268,57 @@ impl Server<'_> {
             }
             SupervisorEvent::Ready(_) | SupervisorEvent::Input | SupervisorEvent::ReaderGone => Ok(()),
         }
+    }
+}
+
+/// Loading a library takes seconds at most.
+const ASSEMBLER_LIMIT: Duration = Duration::from_secs(120);
+
+/// The name of the assembler that makes machine code here.
+///
+/// # Errors
+/// The process ends without an answer. The session then does not start: times are only comparable with those of the
+/// same assembler, and an empty name would count as another one.
+fn assembler(context: &ReplayContext) -> Result<String, Fatal> {
+    // The name depends only on the kind of target.
+    let target = context.devices[0].expected_target(&context.recorded.kernel.ours);
+    let target = target.unwrap_or_else(|| Target::gpu(""));
+    let program = context.programs.of(context.llvm)?;
+    match program.ask(Question::Maker { target }, &[], ASSEMBLER_LIMIT) {
+        Ok((name, _)) => Ok(name),
+        Err(error) => Err(Fatal::new(exit::INTERNAL, format!("cannot determine the assembler: {error}"))),
+    }
+}
+
+/// Reading the IR of a large program takes seconds.
+const READING_LIMIT: Duration = Duration::from_secs(60);
+
+/// The register with the grid's dimensions in PTX.
+const GRID: &str = "%nctaid";
+
+/// Examines a kernel and pipelines, before anything is built. A separate process reads the IR, because LLVM may crash on
+/// it. If that fails, the answer is unknown; builds then report the problem.
+fn examined(context: &ReplayContext, passes: Vec<String>) -> Examination {
+    let nothing = Examination { problems: vec![None; passes.len()], reads_grid: None };
+    let details = &context.recorded.kernel.ours;
+    let target = context.devices[0].expected_target(details).unwrap_or_else(|| Target::gpu(&details.ir_arch));
+    let (parts, blob) = CodeParts::join(&context.modules, None);
+    let kernel = context.recorded.kernel.kernel_name.clone();
+    let question = Question::Examine { kernel, parts, target, passes };
+    let program = context.programs.of(context.llvm).map_err(AskError::from);
+    let answer =
+        program.and_then(|program| program.ask::<Result<Examination, Refusal>>(question, &blob, READING_LIMIT));
+    let unknown = |error: &dyn Display| tracing::warn!("cannot examine the kernel: {error}");
+    let found = match answer {
+        Ok((found, _)) => found.inspect_err(|error| unknown(error)).unwrap_or(nothing),
+        Err(error) => {
+            unknown(&error);
+            nothing
+        }
+    };
+    match &context.replacement {
+        // Recorded PTX consists of the kernel and everything that it reaches.
+        Some(Replacement::Ptx(text)) => Examination { reads_grid: Some(text.contains(GRID)), ..found },
+        _ => found,
     }
 }

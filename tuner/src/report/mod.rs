@@ -14,7 +14,6 @@ mod headline;
 mod heat;
 mod history;
 mod importance;
-mod interactive;
 mod parallel;
 mod pareto;
 mod ranking;
@@ -23,6 +22,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use serde_json::{Value, json};
 
 use crate::archive::{Archive, ArchiveError};
 use columns::Column;
@@ -97,7 +97,7 @@ pub fn page(archive: &Archive) -> String {
             (environment::environment(archive))
         }
         footer { "Written by mneme-tune " (env!("CARGO_PKG_VERSION")) " from " code { (archive.folder.display()) } "." }
-        script type="application/json" id="data" { (PreEscaped(interactive::data(archive, &columns, is_time))) }
+        script type="application/json" id="data" { (PreEscaped(data(archive, &columns, is_time))) }
         script { (PreEscaped(SCRIPT)) }
     };
     document(&format!("Tuning of {kernel}"), &body)
@@ -185,6 +185,41 @@ fn heat_maps(archive: &Archive, columns: &[Column], is_time: bool) -> Markup {
             }
         }
     }
+}
+
+/// Parameters and trials as JSON that is safe in a script element. A trial is a list: its number, metric, status (an
+/// index into `statuses`), and for each parameter the index of its level, or the number itself.
+fn data(archive: &Archive, columns: &[Column], is_time: bool) -> String {
+    let mut statuses: Vec<&str> = Vec::new();
+    let trials: Vec<Value> = archive
+        .trials
+        .iter()
+        .map(|trial| {
+            let status = statuses.iter().position(|status| *status == trial.status).unwrap_or_else(|| {
+                statuses.push(&trial.status);
+                statuses.len() - 1
+            });
+            let mut row = vec![json!(trial.number), json!(trial.metric.map(short)), json!(status)];
+            row.extend(columns.iter().map(|column| column.code(trial).map_or(Value::Null, short)));
+            Value::Array(row)
+        })
+        .collect();
+    let parameters: Vec<Value> = columns
+        .iter()
+        .map(|column| json!({"name": column.name, "levels": column.levels, "range": [column.range.0, column.range.1]}))
+        .collect();
+    let value = json!({"parameters": parameters, "statuses": statuses, "trials": trials, "time": is_time});
+    // Escaped, so the data cannot end the element or begin a comment.
+    value.to_string().replace('<', "\\u003c").replace('>', "\\u003e").replace('&', "\\u0026")
+}
+
+/// A number rounded to visible digits.
+fn short(value: f64) -> Value {
+    let rounded = (value * 10.0).round() / 10.0;
+    if value.abs() < 100.0 && rounded != value {
+        return json!(value);
+    }
+    if rounded.fract() == 0.0 && rounded.abs() < 1e15 { json!(rounded as i64) } else { json!(rounded) }
 }
 
 #[cfg(test)]

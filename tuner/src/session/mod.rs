@@ -17,9 +17,7 @@ mod criteria;
 mod disturbance;
 mod ending;
 mod error;
-mod first_runs;
 mod looks;
-mod pace;
 mod progress;
 pub mod proof;
 mod proposals;
@@ -33,12 +31,13 @@ mod trials;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use mneme_model::protocol::StoppingRule;
+use mneme_model::result::ReplayResult;
+
 use self::bans::Bans;
 use self::criteria::Criteria;
 pub use self::criteria::spokesman;
 use self::disturbance::Disturbances;
-pub use self::error::SessionError;
-use self::pace::Pace;
 use self::progress::Progress;
 use self::proposals::Proposals;
 use self::records::Records;
@@ -46,8 +45,6 @@ use self::reference::ReferenceSchedule;
 use self::resume::Numbers;
 use self::standings::Standings;
 use self::trials::InFlight;
-use mneme_model::protocol::StoppingRule;
-
 use crate::bridge::Bridge;
 use crate::cache::CachePlan;
 use crate::candidate::CandidateNumber;
@@ -62,6 +59,8 @@ use crate::search::Search;
 use crate::sequential::{LONG, LONG_RUNS, SequentialTest};
 use crate::server::{Runs, ServerCommand};
 use crate::space::SearchSpace;
+
+pub use self::error::SessionError;
 
 /// The options of a session, in its results folder.
 pub const CONFIG: &str = "config.json";
@@ -239,5 +238,63 @@ impl Session {
 
     fn is_baseline_only(&self) -> bool {
         self.settings.mode == SessionMode::BaselineOnly
+    }
+}
+
+/// Seconds per build from which it pays to choose candidates with fewer outcomes known. Shorter builds are hidden
+/// anyway.
+const LARGE: f64 = 0.1;
+
+/// Totals of the candidates so far.
+#[derive(Clone, Debug, Default)]
+struct Pace {
+    candidates: u32,
+    /// Seconds in all.
+    building: f64,
+    running: f64,
+}
+
+impl Pace {
+    /// Learns from a candidate that was built and run for itself.
+    fn note(&mut self, result: &ReplayResult) {
+        self.candidates += 1;
+        self.building += result.preprocess_ir_time + result.opt_time + result.codegen_time;
+        self.running += result.exec_time.iter().sum::<u64>() as f64 * 1e-9;
+    }
+
+    /// Candidates to keep in flight besides the one that runs: as many as the `builders` finish, or the device runs,
+    /// during one build. Half the number of known candidates limits it, because a search that knows little chooses
+    /// badly.
+    fn ahead(&self, builders: u32) -> usize {
+        let count = f64::from(self.candidates.max(1));
+        let (build, run) = (self.building / count, self.running / count);
+        if build < LARGE {
+            return 0;
+        }
+        let hidden = (build / run.max(1e-9)).ceil().min(f64::from(builders)) as usize;
+        hidden.min(2 + self.candidates as usize / 2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn after(candidates: u32, build: f64, run: u64) -> Pace {
+        let mut pace = Pace::default();
+        for _ in 0..candidates {
+            pace.note(&ReplayResult { opt_time: build, exec_time: vec![run; 2], ..ReplayResult::default() });
+        }
+        pace
+    }
+
+    #[test]
+    fn builders_have_work_where_builds_are_what_a_session_waits_for() {
+        assert_eq!(after(100, 0.4, 1_000_000).ahead(16), 16, "a build takes as long as 200 candidates run");
+        assert_eq!(after(100, 0.4, 260_000_000).ahead(16), 1);
+        assert_eq!(after(100, 0.4, 50_000_000).ahead(16), 4);
+        assert_eq!(after(100, 0.03, 60_000).ahead(16), 0, "short builds");
+        assert_eq!(after(100, 0.4, 1_000_000).ahead(0), 0, "a server that does not say");
+        assert_eq!([0, 1, 8, 40].map(|known| after(known, 0.4, 1_000_000).ahead(16)), [0, 2, 6, 16]);
     }
 }

@@ -6,7 +6,6 @@
 //! compiles the IR when the program first asks for a kernel or variable of the image.
 
 mod compile;
-mod container;
 mod foreign;
 pub mod processor;
 mod sections;
@@ -15,13 +14,12 @@ mod units;
 
 use std::sync::{Arc, OnceLock};
 
-use mneme_image::cpu_object;
-
-use foreign::ForeignVariable;
+use mneme_image::{bundle, cpu_object, elf, in_memory};
 
 use super::allocations::{self, MemoryKind};
 use crate::loader::{self, Loaded, PlacementRange};
 use crate::status::Status;
+use foreign::ForeignVariable;
 
 /// Code that is loaded together: one object, or units that are linked into one program.
 struct Group {
@@ -85,7 +83,7 @@ impl Image {
             return Err(Status::INVALID_VALUE);
         }
         // SAFETY: the caller of the driver promises an image.
-        let image = unsafe { container::bytes(address) }.ok_or(Status::INVALID_IMAGE)?;
+        let image = unsafe { image_at(address) }.ok_or(Status::INVALID_IMAGE)?;
         if loader::is_code_object(image) {
             return Self::of_object(image);
         }
@@ -224,4 +222,35 @@ fn load(bytes: Arc<[u8]>, range: PlacementRange) -> Result<Arc<ResidentObject>, 
         allocations::add(address, size, MemoryKind::Module);
     }
     Ok(Arc::new(resident))
+}
+
+/// Returns the bytes of an image in the caller's memory.
+/// # Safety
+/// A wrapper, a fat binary, an offload bundle, an ELF image or NUL-terminated text must be at the address, and stay for
+/// `'a`.
+unsafe fn image_at<'a>(address: *const u8) -> Option<&'a [u8]> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let image = in_memory::contents(address)?;
+        let size = match in_memory::size(image) {
+            Some(size) => usize::try_from(size).ok()?,
+            None => mapped(image)?,
+        };
+        Some(std::slice::from_raw_parts(image, size))
+    }
+}
+
+/// Bytes from an image to the end of its object's mapping, for the only image that does not contain its size: a
+/// compressed bundle of version 1.
+///
+/// # Safety
+/// There must be an image at the address.
+unsafe fn mapped(image: *const u8) -> Option<usize> {
+    // SAFETY: promised by the caller. Only a text can be shorter than a magic number, and its size was found before.
+    if unsafe { std::slice::from_raw_parts(image, bundle::COMPRESSED_MAGIC.len()) } != bundle::COMPRESSED_MAGIC {
+        return None;
+    }
+    let start = image as usize;
+    let segments = elf::object_at(start)?.segments;
+    segments.into_iter().find(|segment| segment.contains(&start)).map(|segment| segment.end - start)
 }
