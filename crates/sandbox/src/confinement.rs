@@ -21,15 +21,8 @@ use super::descriptors::close_range;
 
 /// Libraries that the C library or the device may load late, and the kernel's files about memory and processors.
 const READABLE: [&str; 9] = [
-    "/lib",
-    "/lib64",
-    "/usr/lib",
-    "/usr/lib64",
-    "/etc/ld.so.cache",
-    "/proc/meminfo",
-    "/proc/cpuinfo",
-    "/proc/self/cgroup",
-    "/sys/fs/cgroup",
+    "/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache", "/proc/meminfo", "/proc/cpuinfo",
+    "/proc/self/cgroup", "/sys/fs/cgroup",
 ];
 
 /// The resources that a process keeps.
@@ -143,110 +136,56 @@ fn rules(allowed: &AllowedResources) -> Result<RulesetCreated, RulesetError> {
         .add_rules(path_beneath_rules(&allowed.writable, AccessFs::from_all(abi) & !AccessFs::Execute))
 }
 
-/// The same number on all processors; libc does not define it for each.
-const SYS_FCHMODAT2: libc::c_long = 452;
-
 /// Calls that a process does not need for computing: other programs, other processes, the network, permissions and
 /// timestamps of files (which Landlock does not cover), and the system itself.
-const REFUSED: &[libc::c_long] = &[
-    // Programs and processes.
-    libc::SYS_execve,
-    libc::SYS_execveat,
-    libc::SYS_ptrace,
-    libc::SYS_process_vm_readv,
-    libc::SYS_process_vm_writev,
-    libc::SYS_process_madvise,
-    libc::SYS_process_mrelease,
-    libc::SYS_kcmp,
-    libc::SYS_migrate_pages,
-    libc::SYS_move_pages,
-    libc::SYS_pidfd_open,
-    libc::SYS_pidfd_getfd,
-    libc::SYS_pidfd_send_signal,
-    // Sockets, and asynchronous calls, which would bypass this filter.
-    libc::SYS_socket,
-    libc::SYS_socketpair,
-    libc::SYS_bind,
-    libc::SYS_connect,
-    libc::SYS_listen,
-    libc::SYS_accept,
-    libc::SYS_accept4,
-    libc::SYS_io_uring_setup,
-    libc::SYS_io_uring_enter,
-    libc::SYS_io_uring_register,
-    libc::SYS_io_setup,
-    libc::SYS_io_submit,
-    // Permissions and timestamps of files.
-    libc::SYS_fchmod,
-    libc::SYS_fchmodat,
-    SYS_FCHMODAT2,
-    libc::SYS_fchown,
-    libc::SYS_fchownat,
-    libc::SYS_setxattr,
-    libc::SYS_lsetxattr,
-    libc::SYS_fsetxattr,
-    libc::SYS_removexattr,
-    libc::SYS_lremovexattr,
-    libc::SYS_fremovexattr,
-    libc::SYS_utimensat,
-    // Namespaces and mounts.
-    libc::SYS_unshare,
-    libc::SYS_setns,
-    libc::SYS_chroot,
-    libc::SYS_pivot_root,
-    libc::SYS_mount,
-    libc::SYS_umount2,
-    libc::SYS_mount_setattr,
-    libc::SYS_move_mount,
-    libc::SYS_open_tree,
-    libc::SYS_fsopen,
-    libc::SYS_fsconfig,
-    libc::SYS_fsmount,
-    libc::SYS_fspick,
-    libc::SYS_open_by_handle_at,
-    libc::SYS_name_to_handle_at,
-    // The system.
-    libc::SYS_bpf,
-    libc::SYS_perf_event_open,
-    libc::SYS_userfaultfd,
-    libc::SYS_keyctl,
-    libc::SYS_add_key,
-    libc::SYS_request_key,
-    libc::SYS_init_module,
-    libc::SYS_finit_module,
-    libc::SYS_delete_module,
-    libc::SYS_kexec_load,
-    libc::SYS_kexec_file_load,
-    libc::SYS_reboot,
-    libc::SYS_swapon,
-    libc::SYS_swapoff,
-    libc::SYS_acct,
-    libc::SYS_quotactl,
-    libc::SYS_syslog,
-    libc::SYS_sethostname,
-    libc::SYS_setdomainname,
-    libc::SYS_settimeofday,
-    libc::SYS_clock_settime,
-    libc::SYS_adjtimex,
-    libc::SYS_clock_adjtime,
-];
+mod refused {
+    use libc::*;
 
-/// Calls that only x86-64 has: superseded calls, and calls for ports.
-#[cfg(target_arch = "x86_64")]
-const REFUSED_HERE: &[libc::c_long] = &[
-    libc::SYS_fork,
-    libc::SYS_vfork,
-    libc::SYS_chmod,
-    libc::SYS_chown,
-    libc::SYS_lchown,
-    libc::SYS_utime,
-    libc::SYS_utimes,
-    libc::SYS_futimesat,
-    libc::SYS_iopl,
-    libc::SYS_ioperm,
-];
-#[cfg(not(target_arch = "x86_64"))]
-const REFUSED_HERE: &[libc::c_long] = &[];
+    /// The same number on all processors; libc does not define it for each.
+    const SYS_FCHMODAT2: c_long = 452;
+
+    pub const CALLS: &[&[c_long]] = &[
+        // Programs and processes.
+        &[
+            SYS_execve, SYS_execveat, SYS_ptrace, SYS_process_vm_readv, SYS_process_vm_writev, SYS_process_madvise,
+            SYS_process_mrelease, SYS_kcmp, SYS_migrate_pages, SYS_move_pages, SYS_pidfd_open, SYS_pidfd_getfd,
+            SYS_pidfd_send_signal,
+        ],
+        // Sockets, and asynchronous calls, which would bypass this filter.
+        &[
+            SYS_socket, SYS_socketpair, SYS_bind, SYS_connect, SYS_listen, SYS_accept, SYS_accept4, SYS_io_uring_setup,
+            SYS_io_uring_enter, SYS_io_uring_register, SYS_io_setup, SYS_io_submit,
+        ],
+        // Permissions and timestamps of files.
+        &[
+            SYS_fchmod, SYS_fchmodat, SYS_FCHMODAT2, SYS_fchown, SYS_fchownat, SYS_setxattr, SYS_lsetxattr,
+            SYS_fsetxattr, SYS_removexattr, SYS_lremovexattr, SYS_fremovexattr, SYS_utimensat,
+        ],
+        // Namespaces and mounts.
+        &[
+            SYS_unshare, SYS_setns, SYS_chroot, SYS_pivot_root, SYS_mount, SYS_umount2, SYS_mount_setattr,
+            SYS_move_mount, SYS_open_tree, SYS_fsopen, SYS_fsconfig, SYS_fsmount, SYS_fspick, SYS_open_by_handle_at,
+            SYS_name_to_handle_at,
+        ],
+        // The system.
+        &[
+            SYS_bpf, SYS_perf_event_open, SYS_userfaultfd, SYS_keyctl, SYS_add_key, SYS_request_key, SYS_init_module,
+            SYS_finit_module, SYS_delete_module, SYS_kexec_load, SYS_kexec_file_load, SYS_reboot, SYS_swapon,
+            SYS_swapoff, SYS_acct, SYS_quotactl, SYS_syslog, SYS_sethostname, SYS_setdomainname, SYS_settimeofday,
+            SYS_clock_settime, SYS_adjtimex, SYS_clock_adjtime,
+        ],
+        HERE,
+    ];
+
+    /// Calls that only x86-64 has: superseded calls, and calls for ports.
+    #[cfg(target_arch = "x86_64")]
+    const HERE: &[c_long] = &[
+        SYS_fork, SYS_vfork, SYS_chmod, SYS_chown, SYS_lchown, SYS_utime, SYS_utimes, SYS_futimesat, SYS_iopl,
+        SYS_ioperm,
+    ];
+    #[cfg(not(target_arch = "x86_64"))]
+    const HERE: &[c_long] = &[];
+}
 
 /// The filter's decision on a call.
 #[derive(Clone)]
@@ -264,7 +203,7 @@ enum Verdict {
 /// Verdicts by call number, ascending: for this process, which has this id, or for a program that is about to start.
 fn verdicts(own: Option<u32>) -> Vec<(u32, Verdict)> {
     let mut verdicts: BTreeMap<libc::c_long, Verdict> =
-        REFUSED.iter().chain(REFUSED_HERE).map(|call| (*call, Verdict::Refused(libc::EPERM))).collect();
+        refused::CALLS.iter().copied().flatten().map(|call| (*call, Verdict::Refused(libc::EPERM))).collect();
     // Signals may only go to this process; limits, too, may name it by 0. A bare thread id may belong to another
     // process.
     for call in [libc::SYS_kill, libc::SYS_tgkill, libc::SYS_rt_sigqueueinfo, libc::SYS_rt_tgsigqueueinfo] {

@@ -17,127 +17,51 @@ enum Level {
 /// Passes that can change a kernel's code: canonicalisation, scalar and memory optimisation, loops, vector loads and
 /// stores, addresses. Leaves out passes that only print, verify or instrument, and those for coroutines, exceptions or
 /// host calls.
-const PASSES: [(&str, Level); 80] = [
-    ("always-inline", Level::Module),
-    ("constmerge", Level::Module),
-    ("deadargelim", Level::Module),
-    ("globaldce", Level::Module),
-    ("globalopt", Level::Module),
-    ("inferattrs", Level::Module),
-    ("ipsccp", Level::Module),
-    ("mergefunc", Level::Module),
-    ("argpromotion", Level::Cgscc),
-    ("function-attrs", Level::Cgscc),
-    ("inline", Level::Cgscc),
-    ("adce", Level::Function),
-    ("aggressive-instcombine", Level::Function),
-    ("alignment-from-assumptions", Level::Function),
-    ("bdce", Level::Function),
-    ("callsite-splitting", Level::Function),
-    ("consthoist", Level::Function),
-    ("constraint-elimination", Level::Function),
-    ("correlated-propagation", Level::Function),
-    ("dce", Level::Function),
-    ("dfa-jump-threading", Level::Function),
-    ("div-rem-pairs", Level::Function),
-    ("dse", Level::Function),
-    ("early-cse", Level::Function),
-    ("early-cse<memssa>", Level::Function),
-    ("flatten-cfg", Level::Function),
-    ("float2int", Level::Function),
-    ("gvn", Level::Function),
-    ("gvn-hoist", Level::Function),
-    ("gvn-sink", Level::Function),
-    ("infer-address-spaces", Level::Function),
-    ("infer-alignment", Level::Function),
-    ("instcombine<no-verify-fixpoint>", Level::Function),
-    ("instsimplify", Level::Function),
-    ("jump-threading", Level::Function),
-    ("lcssa", Level::Function),
-    ("load-store-vectorizer", Level::Function),
-    ("loop-distribute", Level::Function),
-    ("loop-fusion", Level::Function),
-    ("loop-load-elim", Level::Function),
-    ("loop-simplify", Level::Function),
-    ("loop-sink", Level::Function),
-    ("loop-unroll", Level::Function),
-    ("loop-vectorize", Level::Function),
-    ("loop-versioning", Level::Function),
-    ("lower-expect", Level::Function),
-    ("mem2reg", Level::Function),
-    ("memcpyopt", Level::Function),
-    ("mergeicmps", Level::Function),
-    ("mldst-motion", Level::Function),
-    ("nary-reassociate", Level::Function),
-    ("newgvn", Level::Function),
-    ("reassociate", Level::Function),
-    ("sccp", Level::Function),
-    ("scalarizer", Level::Function),
-    ("separate-const-offset-from-gep", Level::Function),
-    ("simplifycfg", Level::Function),
-    ("sink", Level::Function),
-    ("slp-vectorizer", Level::Function),
-    ("slsr", Level::Function),
-    ("speculative-execution", Level::Function),
-    ("sroa", Level::Function),
-    ("tailcallelim", Level::Function),
-    ("vector-combine", Level::Function),
-    ("canon-freeze", Level::Loop),
-    ("indvars", Level::Loop),
-    ("loop-bound-split", Level::Loop),
-    ("loop-deletion", Level::Loop),
-    ("loop-flatten", Level::Loop),
-    ("loop-idiom", Level::Loop),
-    ("loop-instsimplify", Level::Loop),
-    ("loop-interchange", Level::Loop),
-    ("loop-predication", Level::Loop),
-    ("loop-reduce", Level::Loop),
-    ("loop-rotate", Level::Loop),
-    ("loop-simplifycfg", Level::Loop),
-    ("loop-unroll-and-jam", Level::Loop),
-    ("loop-unroll-full", Level::Loop),
-    ("licm", Level::LoopMssa),
-    ("simple-loop-unswitch<nontrivial>", Level::LoopMssa),
+const PASSES: [(Level, &[&str]); 5] = [
+    (
+        Level::Module,
+        &["always-inline", "constmerge", "deadargelim", "globaldce", "globalopt", "inferattrs", "ipsccp", "mergefunc"],
+    ),
+    (Level::Cgscc, &["argpromotion", "function-attrs", "inline"]),
+    (
+        Level::Function,
+        &[
+            "adce", "aggressive-instcombine", "alignment-from-assumptions", "bdce", "callsite-splitting", "consthoist",
+            "constraint-elimination", "correlated-propagation", "dce", "dfa-jump-threading", "div-rem-pairs", "dse",
+            "early-cse", "early-cse<memssa>", "flatten-cfg", "float2int", "gvn", "gvn-hoist", "gvn-sink",
+            "infer-address-spaces", "infer-alignment", "instcombine<no-verify-fixpoint>", "instsimplify",
+            "jump-threading", "lcssa", "load-store-vectorizer", "loop-distribute", "loop-fusion", "loop-load-elim",
+            "loop-simplify", "loop-sink", "loop-unroll", "loop-vectorize", "loop-versioning", "lower-expect",
+            "mem2reg", "memcpyopt", "mergeicmps", "mldst-motion", "nary-reassociate", "newgvn", "reassociate", "sccp",
+            "scalarizer", "separate-const-offset-from-gep", "simplifycfg", "sink", "slp-vectorizer", "slsr",
+            "speculative-execution", "sroa", "tailcallelim", "vector-combine",
+        ],
+    ),
+    (
+        Level::Loop,
+        &[
+            "canon-freeze", "indvars", "loop-bound-split", "loop-deletion", "loop-flatten", "loop-idiom",
+            "loop-instsimplify", "loop-interchange", "loop-predication", "loop-reduce", "loop-rotate",
+            "loop-simplifycfg", "loop-unroll-and-jam", "loop-unroll-full",
+        ],
+    ),
+    (Level::LoopMssa, &["licm", "simple-loop-unswitch<nontrivial>"]),
 ];
 
 /// The default start of a search, in the order of a whole pipeline: clean up, inline, simplify loops, unroll them,
 /// clean up again.
 const START: [&str; 30] = [
-    "infer-address-spaces",
-    "sroa",
-    "early-cse<memssa>",
-    "always-inline",
-    "inline",
-    "globalopt",
-    "ipsccp",
-    "instcombine<no-verify-fixpoint>",
-    "simplifycfg",
-    "sroa",
-    "early-cse<memssa>",
-    "speculative-execution",
-    "jump-threading",
-    "correlated-propagation",
-    "simplifycfg",
-    "reassociate",
-    "loop-rotate",
-    "licm",
-    "simple-loop-unswitch<nontrivial>",
-    "indvars",
-    "loop-deletion",
-    "loop-unroll-full",
-    "gvn",
-    "instcombine<no-verify-fixpoint>",
-    "dse",
-    "licm",
-    "loop-unroll",
-    "load-store-vectorizer",
-    "instcombine<no-verify-fixpoint>",
-    "adce",
+    "infer-address-spaces", "sroa", "early-cse<memssa>", "always-inline", "inline", "globalopt", "ipsccp",
+    "instcombine<no-verify-fixpoint>", "simplifycfg", "sroa", "early-cse<memssa>", "speculative-execution",
+    "jump-threading", "correlated-propagation", "simplifycfg", "reassociate", "loop-rotate", "licm",
+    "simple-loop-unswitch<nontrivial>", "indvars", "loop-deletion", "loop-unroll-full", "gvn",
+    "instcombine<no-verify-fixpoint>", "dse", "licm", "loop-unroll", "load-store-vectorizer",
+    "instcombine<no-verify-fixpoint>", "adce",
 ];
 
 /// All names that a sequence may have by default.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    PASSES.iter().map(|(name, _)| *name)
+    PASSES.iter().flat_map(|(_, names)| *names).copied()
 }
 
 /// The default start of a search.
@@ -161,8 +85,8 @@ pub fn pipeline<'a>(sequence: impl IntoIterator<Item = &'a str>) -> String {
     let mut text = String::new();
     let mut open: &[&str] = &[];
     for name in sequence {
-        let level =
-            PASSES.iter().find(|(known, _)| stem(known) == stem(name)).map_or(Level::Module, |(_, level)| *level);
+        let works_on = |(_, names): &&(Level, &[&str])| names.iter().any(|known| stem(known) == stem(name));
+        let level = PASSES.iter().find(works_on).map_or(Level::Module, |(level, _)| *level);
         let managers: &[&str] = match level {
             Level::Module => &[],
             Level::Cgscc => &["cgscc"],
@@ -208,7 +132,7 @@ mod tests {
 
     #[test]
     fn names_are_distinct_and_the_start_is_made_of_them() {
-        assert_eq!(names().collect::<BTreeSet<_>>().len(), PASSES.len());
+        assert_eq!(names().collect::<BTreeSet<_>>().len(), names().count());
         assert!(start().all(|name| names().any(|known| known == name)));
         assert!(is_known("default<O3>") && is_known("function(gvn)") && is_known("instcombine") && !is_known("gnv"));
     }
