@@ -72,7 +72,8 @@ pub fn run(options: &RecordOptions) -> Result<std::convert::Infallible, CommandE
     let format = epilogue_format(options)?;
     let mut staging = None;
     let mut settings: Vec<(&str, OsString)> = Vec::new();
-    let usual = || std::env::var_os("MNEME_DATA_DIR").filter(|folder| !folder.is_empty()).unwrap_or_else(|| USUAL.into());
+    let usual =
+        || std::env::var_os("MNEME_DATA_DIR").filter(|folder| !folder.is_empty()).unwrap_or_else(|| USUAL.into());
     let usual = (!options.dry_run).then(|| PathBuf::from(usual()));
     if let Some(folder) = options.record_database.as_deref().or(usual.as_deref()) {
         let mut folder =

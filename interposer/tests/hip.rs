@@ -52,12 +52,7 @@ fn programs() -> &'static Path {
         let (runtime, application) = (runtime.to_str().unwrap(), application.to_str().unwrap());
         std::fs::write(path("version"), "hip_4.2 { global: *; };\n").unwrap();
         compile(&[
-            "-shared",
-            "-fPIC",
-            "-Wl,-soname,libamdhip64.so.7",
-            "-Wl,--version-script=version",
-            runtime,
-            "-o",
+            "-shared", "-fPIC", "-Wl,-soname,libamdhip64.so.7", "-Wl,--version-script=version", runtime, "-o",
             "libamdhip64.so.7",
         ]);
         let definition = format!("-DIR_FILE=\"{}\"", path("ir").display());

@@ -420,11 +420,7 @@ fn is_current(app: &App, path: &Path) -> bool {
 /// Headers that applications include.
 fn headers() -> impl Iterator<Item = PathBuf> {
     let own = [
-        "driver.cuh",
-        "rdc/device.cuh",
-        "units/shared.cuh",
-        "namesakes/shared.cuh",
-        "libraries/library.cuh",
+        "driver.cuh", "rdc/device.cuh", "units/shared.cuh", "namesakes/shared.cuh", "libraries/library.cuh",
         "plugins/plugin.cuh",
     ];
     let sequences = ["world", "kernels", "memory", "mappings", "lifetimes", "waits", "interruptions", "processes"];

@@ -353,13 +353,8 @@ fn faults_of_first_lines_are_found() {
     assert_eq!(fault_of_first_line("//! The queue.\n\nuse a;"), None);
     let long = format!("//! The {}queue.", "long ".repeat(20));
     for bad in [
-        "use a;",
-        "//! The queue,\n//! with two ends.",
-        "//! What waits.",
-        "//! Whether it waits.",
-        "//! The queue",
-        "//! A queue. It has two ends.",
-        &long,
+        "use a;", "//! The queue,\n//! with two ends.", "//! What waits.", "//! Whether it waits.", "//! The queue",
+        "//! A queue. It has two ends.", &long,
     ] {
         assert!(fault_of_first_line(bad).is_some(), "{bad}");
     }

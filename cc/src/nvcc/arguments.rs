@@ -100,28 +100,9 @@ const FLAGS: &[(&str, &str)] = &[
 
 /// Options with which nvcc makes something other than objects and programs.
 const OTHER_JOBS: &[&str] = &[
-    "E",
-    "preprocess",
-    "M",
-    "generate-dependencies",
-    "MM",
-    "generate-nonsystem-dependencies",
-    "cuda",
-    "ltoir",
-    "optix-ir",
-    "dlink",
-    "lib",
-    "run",
-    "dryrun",
-    "help",
-    "h",
-    "version",
-    "V",
-    "list-gpu-code",
-    "list-gpu-arch",
-    "dlto",
-    "clean-targets",
-    "clean",
+    "E", "preprocess", "M", "generate-dependencies", "MM", "generate-nonsystem-dependencies", "cuda", "ltoir",
+    "optix-ir", "dlink", "lib", "run", "dryrun", "help", "h", "version", "V", "list-gpu-code", "list-gpu-arch", "dlto",
+    "clean-targets", "clean",
 ];
 /// Those of them with which nvcc still makes code from sources.
 const MAKE_CODE: &[&str] = &["lib", "run", "dlto"];

@@ -49,14 +49,7 @@ struct CompilerOptions {
 
 /// The fields with an option of clang, and launch bounds, which are in the header of `mneme export --header`.
 const EXPRESSED: [&str; 9] = [
-    "passes",
-    "fast_math",
-    "maxnreg",
-    "ptx_opt",
-    "ptxas_options",
-    "llvm_options",
-    "set_launch_bounds",
-    "max_threads",
+    "passes", "fast_math", "maxnreg", "ptx_opt", "ptxas_options", "llvm_options", "set_launch_bounds", "max_threads",
     "min_blocks_per_sm",
 ];
 

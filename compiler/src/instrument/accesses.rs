@@ -112,70 +112,24 @@ fn all<'m>(emitter: &ModuleEmitter<'m, '_>, instruction: Value<'m>) -> MemoryEff
 
 /// Prefixes of intrinsics with unsupported accesses to memory.
 const STRANGERS: &[&str] = &[
-    "llvm.masked.",
-    "llvm.vp.",
-    "llvm.nvvm.cp.",
-    "llvm.nvvm.wmma",
-    "llvm.nvvm.ldmatrix",
-    "llvm.nvvm.stmatrix",
-    "llvm.nvvm.mbarrier",
-    "llvm.nvvm.tex",
-    "llvm.nvvm.tld4",
-    "llvm.nvvm.suld",
-    "llvm.nvvm.sust",
-    "llvm.amdgcn.raw.",
-    "llvm.amdgcn.struct.",
-    "llvm.amdgcn.s.buffer.",
-    "llvm.amdgcn.image.",
-    "llvm.amdgcn.global.",
-    "llvm.amdgcn.flat.",
-    "llvm.amdgcn.ds.append",
-    "llvm.amdgcn.ds.consume",
-    "llvm.amdgcn.ds.ordered",
-    "llvm.amdgcn.ds.read.",
-    "llvm.amdgcn.ds.bvh",
-    "llvm.amdgcn.load.to.lds",
+    "llvm.masked.", "llvm.vp.", "llvm.nvvm.cp.", "llvm.nvvm.wmma", "llvm.nvvm.ldmatrix", "llvm.nvvm.stmatrix",
+    "llvm.nvvm.mbarrier", "llvm.nvvm.tex", "llvm.nvvm.tld4", "llvm.nvvm.suld", "llvm.nvvm.sust", "llvm.amdgcn.raw.",
+    "llvm.amdgcn.struct.", "llvm.amdgcn.s.buffer.", "llvm.amdgcn.image.", "llvm.amdgcn.global.", "llvm.amdgcn.flat.",
+    "llvm.amdgcn.ds.append", "llvm.amdgcn.ds.consume", "llvm.amdgcn.ds.ordered", "llvm.amdgcn.ds.read.",
+    "llvm.amdgcn.ds.bvh", "llvm.amdgcn.load.to.lds",
 ];
 /// Atomic intrinsics of AMD GPUs, without `llvm.`.
 const AMD_ATOMICS: &[&str] =
     &["amdgcn.global.atomic.f", "amdgcn.flat.atomic.f", "amdgcn.ds.fadd", "amdgcn.ds.fmin", "amdgcn.ds.fmax"];
 /// PTX instructions that access memory.
 const PTX_MEMORY: &[&str] = &[
-    "ld.",
-    "ldu.",
-    "st.",
-    "atom.",
-    "red.",
-    "cp.",
-    "ldmatrix",
-    "stmatrix",
-    "multimem.",
-    "mbarrier.",
-    "wmma.",
-    "wgmma.",
-    "tcgen05.",
-    "tensormap.",
-    "clusterlaunchcontrol.",
-    "tex.",
-    "tld4.",
-    "suld.",
-    "sust.",
-    "sured.",
+    "ld.", "ldu.", "st.", "atom.", "red.", "cp.", "ldmatrix", "stmatrix", "multimem.", "mbarrier.", "wmma.", "wgmma.",
+    "tcgen05.", "tensormap.", "clusterlaunchcontrol.", "tex.", "tld4.", "suld.", "sust.", "sured.",
 ];
 /// Prefixes of AMD GPU instructions that access memory.
 const AMD_MEMORY: &[&str] = &[
-    "global_",
-    "flat_",
-    "scratch_",
-    "buffer_",
-    "tbuffer_",
-    "image_",
-    "ds_",
-    "s_load",
-    "s_store",
-    "s_buffer",
-    "s_scratch",
-    "s_atomic",
+    "global_", "flat_", "scratch_", "buffer_", "tbuffer_", "image_", "ds_", "s_load", "s_store", "s_buffer",
+    "s_scratch", "s_atomic",
 ];
 
 /// Describes inline assembly if it accesses memory.

@@ -24,18 +24,7 @@ pub enum ThreadOrder {
 
 /// Words in inline PTX after which the order of threads is unknown.
 const PTX_ORDER: &[&str] = &[
-    "bar",
-    "fence",
-    "membar",
-    "atom",
-    "red",
-    "shfl",
-    "vote",
-    "match",
-    "elect",
-    ".acquire",
-    ".release",
-    ".volatile",
+    "bar", "fence", "membar", "atom", "red", "shfl", "vote", "match", "elect", ".acquire", ".release", ".volatile",
     "exit",
 ];
 /// AMD GPU instructions that do not order accesses.
@@ -43,65 +32,26 @@ const IDLE: [&str; 2] = ["s_nop", "s_waitcnt"];
 
 /// NVIDIA intrinsics, without `llvm.nvvm.`, at which all threads of a block wait for one another.
 const NVIDIA_BLOCK: [&str; 15] = [
-    "barrier0",
-    "barrier0.popc",
-    "barrier0.and",
-    "barrier0.or",
-    "barrier.sync",
-    "bar.sync",
-    "barrier.n",
+    "barrier0", "barrier0.popc", "barrier0.and", "barrier0.or", "barrier.sync", "bar.sync", "barrier.n",
     // Their names from LLVM 21 on.
-    "barrier.cta.sync.all",
-    "barrier.cta.sync.aligned.all",
-    "barrier.cta.red.popc.all",
-    "barrier.cta.red.popc.aligned.all",
-    "barrier.cta.red.and.all",
-    "barrier.cta.red.and.aligned.all",
-    "barrier.cta.red.or.all",
-    "barrier.cta.red.or.aligned.all",
+    "barrier.cta.sync.all", "barrier.cta.sync.aligned.all", "barrier.cta.red.popc.all",
+    "barrier.cta.red.popc.aligned.all", "barrier.cta.red.and.all", "barrier.cta.red.and.aligned.all",
+    "barrier.cta.red.or.all", "barrier.cta.red.or.aligned.all",
 ];
 /// Prefixes of NVIDIA intrinsics that synchronise lanes of a warp or order accesses in another way.
 const NVIDIA_WARP: &[&str] = &["bar.warp.sync", "shfl.", "vote.", "match.", "redux."];
 const NVIDIA_UNKNOWN: &[&str] = &[
-    "bar",
-    "membar",
-    "fence",
-    "mbarrier",
-    "cp.async.wait",
-    "cp.async.bulk.wait",
-    "activemask",
-    "nanosleep",
-    "atomic.",
+    "bar", "membar", "fence", "mbarrier", "cp.async.wait", "cp.async.bulk.wait", "activemask", "nanosleep", "atomic.",
 ];
 
 /// The same for AMD GPUs, without `llvm.amdgcn.`.
 const AMD_BLOCK: [&str; 1] = ["s.barrier"];
 const AMD_WARP: &[&str] = &[
-    "wave.barrier",
-    "wave.reduce.",
-    "ballot",
-    "icmp.",
-    "fcmp.",
-    "readlane",
-    "readfirstlane",
-    "ds.permute",
-    "ds.bpermute",
-    "ds.swizzle",
-    "update.dpp",
-    "mov.dpp",
-    "permlane",
+    "wave.barrier", "wave.reduce.", "ballot", "icmp.", "fcmp.", "readlane", "readfirstlane", "ds.permute",
+    "ds.bpermute", "ds.swizzle", "update.dpp", "mov.dpp", "permlane",
 ];
 const AMD_UNKNOWN: &[&str] = &[
-    "s.barrier",
-    "s.sleep",
-    "ds.append",
-    "ds.consume",
-    "ds.gws",
-    "ds.ordered",
-    "strict.",
-    "wqm",
-    "wwm",
-    "softwqm",
+    "s.barrier", "s.sleep", "ds.append", "ds.consume", "ds.gws", "ds.ordered", "strict.", "wqm", "wwm", "softwqm",
     "set.inactive",
 ];
 

@@ -238,8 +238,7 @@ fn shared_variables_have_bounds_and_shadows_of_their_own() {
     assert_eq!(
         names,
         [
-            "the shared variable shared (256 bytes)",
-            "the dynamic shared memory dynamic",
+            "the shared variable shared (256 bytes)", "the dynamic shared memory dynamic",
             "the dynamic shared memory dynamic"
         ]
     );
@@ -508,8 +507,7 @@ fn pointers_of_amd_s_address_spaces_are_asked_about() {
     assert_eq!(
         variables,
         [
-            "the variable table (16 bytes)",
-            "the shared variable shared (256 bytes)",
+            "the variable table (16 bytes)", "the shared variable shared (256 bytes)",
             "the dynamic shared memory dynamic"
         ]
     );

@@ -30,16 +30,7 @@ fn known(list: &str) -> impl Iterator<Item = &str> {
     let listed = list.lines().filter(|line| line.starts_with(' ')).map(str::trim);
     let names = listed.map(|line| line.split('<').next().unwrap_or(line)).filter(|name| !name.is_empty());
     names.chain([
-        "default",
-        "thinlto",
-        "lto",
-        "module",
-        "cgscc",
-        "function",
-        "loop",
-        "loop-mssa",
-        "require",
-        "invalidate",
+        "default", "thinlto", "lto", "module", "cgscc", "function", "loop", "loop-mssa", "require", "invalidate",
         "repeat",
     ])
 }

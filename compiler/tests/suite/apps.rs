@@ -19,15 +19,7 @@ fn root() -> PathBuf {
 fn device_bitcode(source: &Path) -> Vec<u8> {
     let output = Command::new(concat!("clang++-", env!("MNEME_LLVM_MAJOR")))
         .args([
-            "-x",
-            "cuda",
-            "--cuda-gpu-arch=sm_90",
-            "-O3",
-            "-std=c++17",
-            "-w",
-            "--cuda-device-only",
-            "-emit-llvm",
-            "-c",
+            "-x", "cuda", "--cuda-gpu-arch=sm_90", "-O3", "-std=c++17", "-w", "--cuda-device-only", "-emit-llvm", "-c",
         ])
         .args(["-Xclang", "-disable-llvm-passes", "-o", "-"])
         .arg(format!("--cuda-path={}", root().join(".deps/cuda").display()))

@@ -117,14 +117,7 @@ fn bitcode(source: &str) -> Vec<u8> {
     std::fs::write(&file, source).unwrap();
     let output = Command::new(concat!("clang++-", env!("MNEME_LLVM_MAJOR")))
         .args([
-            "-x",
-            "cuda",
-            "--cuda-gpu-arch=sm_90",
-            "-nocudainc",
-            "-nocudalib",
-            "-O3",
-            "-std=c++17",
-            "-w",
+            "-x", "cuda", "--cuda-gpu-arch=sm_90", "-nocudainc", "-nocudalib", "-O3", "-std=c++17", "-w",
             "--cuda-device-only",
         ])
         .args(["-emit-llvm", "-c", "-Xclang", "-disable-llvm-passes", "-o", "-"])

@@ -189,15 +189,7 @@ impl VendorDriver for Amd {
         // SAFETY: as the caller promises.
         self.check(FUNCTION, unsafe {
             launch_cooperative(
-                call.function,
-                grid.x,
-                grid.y,
-                grid.z,
-                block.x,
-                block.y,
-                block.z,
-                call.launch.shared_mem,
-                call.stream,
+                call.function, grid.x, grid.y, grid.z, block.x, block.y, block.z, call.launch.shared_mem, call.stream,
                 call.parameters,
             )
         })

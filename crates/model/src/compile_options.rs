@@ -28,17 +28,8 @@ pub struct CompileOptions {
 const PLACES: [&str; 4] = ["--gpu-name", "-arch", "--output-file", "-o"];
 /// Options without effect on the code.
 const WITHOUT_EFFECT: [&str; 11] = [
-    "-m64",
-    "-v",
-    "--verbose",
-    "-w",
-    "--disable-warnings",
-    "-lineinfo",
-    "--generate-line-info",
-    "-c",
-    "--compile-only",
-    "-warn-spills",
-    "--warn-on-spills",
+    "-m64", "-v", "--verbose", "-w", "--disable-warnings", "-lineinfo", "--generate-line-info", "-c", "--compile-only",
+    "-warn-spills", "--warn-on-spills",
 ];
 /// Options of ptxas for code to debug.
 const FOR_DEBUGGERS: [&str; 5] =

@@ -11,17 +11,8 @@ const LARGEST: u64 = 1 << 40;
 
 /// Directives between a function's parameters and its body that have numbers.
 const BOUNDS: [&str; 11] = [
-    ".maxntid",
-    ".reqntid",
-    ".minnctapersm",
-    ".maxnctapersm",
-    ".maxnreg",
-    ".explicitcluster",
-    ".reqnctapercluster",
-    ".maxclusterrank",
-    ".blocksareclusters",
-    ".abi_preserve",
-    ".abi_preserve_control",
+    ".maxntid", ".reqntid", ".minnctapersm", ".maxnctapersm", ".maxnreg", ".explicitcluster", ".reqnctapercluster",
+    ".maxclusterrank", ".blocksareclusters", ".abi_preserve", ".abi_preserve_control",
 ];
 
 /// Parses a module.

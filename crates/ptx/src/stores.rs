@@ -16,24 +16,8 @@ pub struct Store {
 
 /// Instructions that only read the memory in brackets.
 const READS: [&str; 18] = [
-    "ld.",
-    "ldu.",
-    "ldmatrix.",
-    "prefetch",
-    "tex.",
-    "tld4.",
-    "txq.",
-    "suld.",
-    "suq.",
-    "wmma.load.",
-    "wgmma.",
-    "mbarrier.test_wait",
-    "mbarrier.try_wait",
-    "tcgen05.ld.",
-    "tcgen05.mma",
-    "discard.",
-    "applypriority.",
-    "fence.",
+    "ld.", "ldu.", "ldmatrix.", "prefetch", "tex.", "tld4.", "txq.", "suld.", "suq.", "wmma.load.", "wgmma.",
+    "mbarrier.test_wait", "mbarrier.try_wait", "tcgen05.ld.", "tcgen05.mma", "discard.", "applypriority.", "fence.",
 ];
 
 /// The memory that inline assembly may write; `None` if the text cannot be parsed.

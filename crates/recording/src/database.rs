@@ -434,16 +434,8 @@ mod tests {
         record.instances.insert("7".into(), instance());
         let json = serde_json::to_value(&record).unwrap();
         for key in [
-            "StaticHash",
-            "VAddr",
-            "VASize",
-            "KernelName",
-            "DemangledName",
-            "Modules",
-            "BinaryBlobs",
-            "ArgNames",
-            "Specializations",
-            "instances",
+            "StaticHash", "VAddr", "VASize", "KernelName", "DemangledName", "Modules", "BinaryBlobs", "ArgNames",
+            "Specializations", "instances",
         ] {
             assert!(json.get(key).is_some(), "{key}");
         }

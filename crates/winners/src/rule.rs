@@ -361,18 +361,8 @@ mod tests {
             assert_eq!(value(text), Some(expected), "{text}");
         }
         for text in [
-            "",
-            "n +",
-            "m",
-            "args[1]",
-            "args[9]",
-            "ceil(1, 2)",
-            "sqrt(4)",
-            "n ** 2",
-            "if n { 1 }",
-            "9007199254740993",
-            "1 / 0",
-            "n n",
+            "", "n +", "m", "args[1]", "args[9]", "ceil(1, 2)", "sqrt(4)", "n ** 2", "if n { 1 }", "9007199254740993",
+            "1 / 0", "n n",
         ] {
             assert_eq!(value(text), None, "{text}");
         }

@@ -34,29 +34,11 @@ pub fn start(request: &LaunchRequest, function: CUfunction, shape: &LaunchDimens
         return unsafe {
             if request.launch.attributes.cooperative {
                 hooked::hipModuleLaunchCooperativeKernel::call(
-                    function,
-                    grid.x,
-                    grid.y,
-                    grid.z,
-                    block.x,
-                    block.y,
-                    block.z,
-                    shape.shared_mem,
-                    stream,
-                    parameters,
+                    function, grid.x, grid.y, grid.z, block.x, block.y, block.z, shape.shared_mem, stream, parameters,
                 )
             } else {
                 hooked::hipModuleLaunchKernel::call(
-                    function,
-                    grid.x,
-                    grid.y,
-                    grid.z,
-                    block.x,
-                    block.y,
-                    block.z,
-                    shape.shared_mem,
-                    stream,
-                    parameters,
+                    function, grid.x, grid.y, grid.z, block.x, block.y, block.z, shape.shared_mem, stream, parameters,
                     extra,
                 )
             }
@@ -75,16 +57,7 @@ pub fn start(request: &LaunchRequest, function: CUfunction, shape: &LaunchDimens
         // SAFETY: as above.
         return unsafe {
             hooked::cuLaunchKernel::call(
-                function,
-                grid.x,
-                grid.y,
-                grid.z,
-                block.x,
-                block.y,
-                block.z,
-                shape.shared_mem,
-                stream,
-                parameters,
+                function, grid.x, grid.y, grid.z, block.x, block.y, block.z, shape.shared_mem, stream, parameters,
                 extra,
             )
         };

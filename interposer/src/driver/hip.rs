@@ -354,24 +354,10 @@ mod tests {
     /// Events after all work of a context; graph nodes, which HIP represents differently; libraries, because registered
     /// code is not in one; NVIDIA's linker; and loading a function completely.
     const WITHOUT: &[&str] = &[
-        "cuCtxRecordEvent",
-        "cuFuncGetModule",
-        "cuFuncGetName",
-        "cuFuncLoad",
-        "cuGraphHostNodeGetParams",
-        "cuGraphKernelNodeGetAttribute",
-        "cuGraphKernelNodeGetParams_v2",
-        "cuGraphKernelNodeSetParams_v2",
-        "cuGraphMemcpyNodeGetParams",
-        "cuGraphMemsetNodeGetParams",
-        "cuKernelGetAttribute",
-        "cuKernelGetLibrary",
-        "cuKernelGetName",
-        "cuLibraryGetGlobal",
-        "cuLibraryGetManaged",
-        "cuLinkAddData_v2",
-        "cuLinkComplete",
-        "cuLinkCreate_v2",
-        "cuLinkDestroy",
+        "cuCtxRecordEvent", "cuFuncGetModule", "cuFuncGetName", "cuFuncLoad", "cuGraphHostNodeGetParams",
+        "cuGraphKernelNodeGetAttribute", "cuGraphKernelNodeGetParams_v2", "cuGraphKernelNodeSetParams_v2",
+        "cuGraphMemcpyNodeGetParams", "cuGraphMemsetNodeGetParams", "cuKernelGetAttribute", "cuKernelGetLibrary",
+        "cuKernelGetName", "cuLibraryGetGlobal", "cuLibraryGetManaged", "cuLinkAddData_v2", "cuLinkComplete",
+        "cuLinkCreate_v2", "cuLinkDestroy",
     ];
 }

@@ -78,29 +78,15 @@ const LONGEST_LIMIT: u64 = 1_000_000;
 /// Variables that hold the rank of a process in a distributed run, tried after torchrun's `RANK`: those of the existing
 /// Mneme in its order, then those of MVAPICH, PALS, ALPS and Horovod. The first that is set counts.
 const RANK_VARIABLES: [&str; 12] = [
-    "FLUX_TASK_RANK",
-    "OMPI_COMM_WORLD_RANK",
-    "PMI_RANK",
-    "MPI_RANK",
-    "SLURM_PROCID",
-    "JSM_NAMESPACE_RANK",
-    "PMIX_RANK",
-    "PBS_TASKNUM",
-    "MV2_COMM_WORLD_RANK",
-    "PALS_RANKID",
-    "ALPS_APP_PE",
-    "HOROVOD_RANK",
+    "FLUX_TASK_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "MPI_RANK", "SLURM_PROCID", "JSM_NAMESPACE_RANK",
+    "PMIX_RANK", "PBS_TASKNUM", "MV2_COMM_WORLD_RANK", "PALS_RANKID", "ALPS_APP_PE", "HOROVOD_RANK",
 ];
 
 /// Variables that hold how many processes of a run share the machine: of Open MPI, of MPICH and Intel MPI, of MVAPICH,
 /// of torchrun, of jsrun, of srun (a list by machine, `4(x2),3`).
 const LOCAL_SIZE_VARIABLES: [&str; 6] = [
-    "OMPI_COMM_WORLD_LOCAL_SIZE",
-    "MPI_LOCALNRANKS",
-    "MV2_COMM_WORLD_LOCAL_SIZE",
-    "LOCAL_WORLD_SIZE",
-    "JSM_NAMESPACE_LOCAL_SIZE",
-    "SLURM_STEP_TASKS_PER_NODE",
+    "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_LOCAL_SIZE", "LOCAL_WORLD_SIZE",
+    "JSM_NAMESPACE_LOCAL_SIZE", "SLURM_STEP_TASKS_PER_NODE",
 ];
 
 /// The folder in which the program was started. A relative `MNEME_DATA_DIR` refers to it.

@@ -161,17 +161,7 @@ impl Hasher {
         // SAFETY: the caller's promise.
         unsafe {
             check(driver::hooked::cuLaunchKernel::call(
-                function,
-                blocks,
-                1,
-                1,
-                threads,
-                1,
-                1,
-                0,
-                self.own.stream,
-                parameters,
-                none,
+                function, blocks, 1, 1, threads, 1, 1, 0, self.own.stream, parameters, none,
             ))?;
         }
         check(self.own.finish(PATIENCE))

@@ -371,30 +371,14 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         for line in [
-            "-rdb a.json --no-such-option",
-            "-rdb a.json x y",
-            "-rdb a.json --iterations many",
-            "-rdb a.json --iterations 0",
-            "-rdb a.json --rtol -1",
-            "-rdb a.json --rtol nan",
-            "-rdb a.json --tolerance f80:1",
-            "-rdb a.json --write-tolerances",
-            "-rdb a.json --repeat 1",
-            "-rdb a.json --repeat 3 --iterations 4",
-            "-rdb a.json --timeout 0",
-            "-rdb a.json --timeout inf",
-            "-rdb a.json --timeout 1e19",
-            "-rdb a.json --device gpu",
-            "-rdb a.json --device 0,gpu",
-            "-rdb a.json --isolation chroot",
-            "-rdb a.json --memory-limit 0",
-            "sweep -rdb a.json one.jsonl two.jsonl",
-            "-rdb a.json -co 4",
-            "-rdb a.json --ptx-opt 4",
-            "-rdb a.json --maxnreg 256",
-            "-rdb a.json --specialize=x",
-            "-rdb a.json --ir a.ll --ptx a.ptx",
-            "-rdb a.json --source-flag -DX",
+            "-rdb a.json --no-such-option", "-rdb a.json x y", "-rdb a.json --iterations many",
+            "-rdb a.json --iterations 0", "-rdb a.json --rtol -1", "-rdb a.json --rtol nan",
+            "-rdb a.json --tolerance f80:1", "-rdb a.json --write-tolerances", "-rdb a.json --repeat 1",
+            "-rdb a.json --repeat 3 --iterations 4", "-rdb a.json --timeout 0", "-rdb a.json --timeout inf",
+            "-rdb a.json --timeout 1e19", "-rdb a.json --device gpu", "-rdb a.json --device 0,gpu",
+            "-rdb a.json --isolation chroot", "-rdb a.json --memory-limit 0", "sweep -rdb a.json one.jsonl two.jsonl",
+            "-rdb a.json -co 4", "-rdb a.json --ptx-opt 4", "-rdb a.json --maxnreg 256", "-rdb a.json --specialize=x",
+            "-rdb a.json --ir a.ll --ptx a.ptx", "-rdb a.json --source-flag -DX",
         ] {
             assert!(read(line).is_err(), "{line}");
         }

@@ -378,17 +378,8 @@ mod tests {
         );
         assert_eq!(entry("variable:x=i32:2:ulp").tolerance.kind, Threshold::Ulp);
         for wrong in [
-            "",
-            "f32",
-            "f80:1",
-            "f32:x",
-            "f32:-1",
-            "f32:1:near",
-            "f32:1:ulp:l3",
-            "f32:1:ulp:l1:x",
-            "ignore",
-            "argument:x=exact",
-            "3=exact",
+            "", "f32", "f80:1", "f32:x", "f32:-1", "f32:1:near", "f32:1:ulp:l3", "f32:1:ulp:l1:x", "ignore",
+            "argument:x=exact", "3=exact",
         ] {
             assert!(ToleranceOption::parse(wrong).is_err(), "{wrong}");
         }

@@ -164,14 +164,7 @@ fn a_command_that_cannot_be_taken_apart_runs_as_it_is() {
     assert!(outcome.stderr.contains("compile it with -c first") && !has_ir(), "{outcome}");
     // Options with a separate value, and options only for the link.
     let outcome = compile(&[
-        "-Werror",
-        "-static-libgcc",
-        "-z",
-        "now",
-        "--define-macro",
-        "UNUSED",
-        "-fdebug-compilation-dir",
-        ".",
+        "-Werror", "-static-libgcc", "-z", "now", "--define-macro", "UNUSED", "-fdebug-compilation-dir", ".",
     ]);
     assert!(outcome.stderr.is_empty() && has_ir(), "{outcome}");
 }
@@ -439,12 +432,10 @@ int main() {
 fn recordable_nvcc(test: &str) -> Option<Run> {
     let nvcc = nvcc(test)?;
     let library_folder = toolkit().with_file_name("nvcc").join("lib");
-    let run = run(program("mneme-cc")).arg(nvcc).arg(format!("-arch={}", arch())).args([
-        "-std=c++17",
-        "-O3",
-        "-cudart",
-        "shared",
-    ]);
+    let run = run(program("mneme-cc"))
+        .arg(nvcc)
+        .arg(format!("-arch={}", arch()))
+        .args(["-std=c++17", "-O3", "-cudart", "shared"]);
     Some(run.arg("-Xlinker").arg(format!("-rpath={}", library_folder.display())))
 }
 

@@ -120,13 +120,7 @@ fn a_record_says_how_the_application_was_compiled() {
     }
     let source = sources().join("saxpy.cu");
     let words = [
-        "-c",
-        "-O2",
-        "-ffp-contract=off",
-        "-mllvm",
-        "-unroll-count=2",
-        "-Xcuda-ptxas",
-        "-maxrregcount=32",
+        "-c", "-O2", "-ffp-contract=off", "-mllvm", "-unroll-count=2", "-Xcuda-ptxas", "-maxrregcount=32",
         "-Xcuda-ptxas",
     ];
     let plain = Objects::of(&["-c", "--cuda-gpu-arch=sm_80", source.to_str().unwrap()]);

@@ -160,16 +160,8 @@ const BEFORE: usize = 2;
 fn session(instance: &TestInstance, folder: &Path, candidates: usize, known: Option<&Path>) -> Command {
     let mut command = Command::new(program("mneme-tune"));
     command.args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()]);
-    command.args([
-        "--device",
-        "cpu",
-        "--space-preset",
-        "launch",
-        "--launch-dim",
-        "x",
-        "--launch-safety",
-        "conservative",
-    ]);
+    command
+        .args(["--device", "cpu", "--space-preset", "launch", "--launch-dim", "x", "--launch-safety", "conservative"]);
     command.args([
         "--passes",
         "default<O1>",

@@ -22,13 +22,7 @@ fn long_kernels_are_warmed_up_once_and_run_as_often_as_it_takes() {
             .args(["-rdb".as_ref(), instance.database.as_os_str(), "-rid".as_ref(), instance.id.as_ref()])
             .args(["--seed", "3", "--finalists", "1", "--confirm-time", "2", "--baseline", "pipeline"])
             .args([
-                "--space-preset",
-                "compiler",
-                "--passes",
-                "default<O3>",
-                "default<O1>",
-                "default<O0>",
-                "--results-dir",
+                "--space-preset", "compiler", "--passes", "default<O3>", "default<O1>", "default<O0>", "--results-dir",
             ])
             .arg(&results)
             .args(options)

@@ -158,16 +158,7 @@ fn errors_that_a_tolerance_allows_are_an_objective() {
     fs::write(&space, "parameters:\n  block.x: [32, 64, 128, 256]\n").unwrap();
     let results = work.path().join("results");
     let options = [
-        "--iterations",
-        "2",
-        "--warmup",
-        "0",
-        "--rtol",
-        "1e-4",
-        "--atol",
-        "0",
-        "--objective",
-        "largest_relative_error",
+        "--iterations", "2", "--warmup", "0", "--rtol", "1e-4", "--atol", "0", "--objective", "largest_relative_error",
         "time",
     ];
     tune(&recording.single(), &space, &results).args(options).succeed();

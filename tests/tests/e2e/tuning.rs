@@ -297,17 +297,8 @@ fn a_kernel_is_tuned_for_all_its_instances() {
     let folder = results.path().join("all");
     let tune = |more: &[&str]| {
         let common = [
-            "--space-preset",
-            "compiler",
-            "--passes",
-            "default<O1>",
-            "default<O3>",
-            "--fixed-codegen-opt",
-            "3",
-            "--iterations",
-            "2",
-            "--finalists",
-            "0",
+            "--space-preset", "compiler", "--passes", "default<O1>", "default<O3>", "--fixed-codegen-opt", "3",
+            "--iterations", "2", "--finalists", "0",
         ];
         run(program("mneme-tune"))
             .arg("-rdb")
@@ -338,25 +329,13 @@ fn a_session_that_is_killed_goes_on() {
     let results = tempfile::tempdir().unwrap();
     let folder = results.path().join("killed");
     let tuner = || {
-        tune(run(program("mneme-tune")), &instance, &folder).args([
-            "--launch-safety",
-            "aggressive",
-            "--keep-grid=off",
-            "--passes",
-            "default<O1>",
-            "--resume",
-        ])
+        tune(run(program("mneme-tune")), &instance, &folder)
+            .args(["--launch-safety", "aggressive", "--keep-grid=off", "--passes", "default<O1>", "--resume"])
     };
     let size = {
         let space = run(program("mneme-tune")).args(["-rdb".as_ref(), instance.database.as_os_str()]);
         let space = space.args([
-            "--space-preset",
-            "launch",
-            "--launch-dim",
-            "x",
-            "--launch-safety",
-            "aggressive",
-            "--keep-grid=off",
+            "--space-preset", "launch", "--launch-dim", "x", "--launch-safety", "aggressive", "--keep-grid=off",
             "--print-space",
         ]);
         space.succeed().json()["size"].as_u64().unwrap() as usize

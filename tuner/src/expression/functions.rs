@@ -4,24 +4,8 @@ use rhai::{Dynamic, Engine, EvalAltResult};
 
 /// The names of all functions.
 pub const NAMES: [&str; 18] = [
-    "abs",
-    "ceil",
-    "clamp",
-    "exp",
-    "floor",
-    "join",
-    "len",
-    "log",
-    "log2",
-    "max",
-    "mean",
-    "median",
-    "min",
-    "percentile",
-    "round",
-    "round_down",
-    "round_up",
-    "sqrt",
+    "abs", "ceil", "clamp", "exp", "floor", "join", "len", "log", "log2", "max", "mean", "median", "min", "percentile",
+    "round", "round_down", "round_up", "sqrt",
 ];
 
 type Fallible<T> = Result<T, Box<EvalAltResult>>;

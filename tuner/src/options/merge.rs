@@ -66,16 +66,7 @@ impl Options {
 
 /// Names of the options that determine how candidates are compiled, judged and timed.
 const CONDITIONS: [&str; 11] = [
-    "rtol",
-    "atol",
-    "dtype",
-    "tolerance",
-    "iterations",
-    "warmup",
-    "timer",
-    "device",
-    "baseline",
-    "from-ptx",
+    "rtol", "atol", "dtype", "tolerance", "iterations", "warmup", "timer", "device", "baseline", "from-ptx",
     "accept-unproven",
 ];
 /// The baseline of sessions without `baseline` in their options: at that time there was only this one.

@@ -23,22 +23,9 @@ pub(super) const EXCLUSIVE: &[&[&str]] = &[
 
 /// Options that change the built-in space, by their keys.
 pub(super) const BUILT_IN: [&str; 17] = [
-    "launch_dim",
-    "launch_safety",
-    "keep_grid",
-    "passes",
-    "fixed_passes",
-    "pipeline_file",
-    "codegen_opt_range",
-    "fixed_codegen_opt",
-    "codegen_method",
-    "specialize_space",
-    "specialize_dims_space",
-    "launch_bounds_space",
-    "internalize_space",
-    "min_blocks_per_sm_range",
-    "fixed_min_blocks_per_sm",
-    "max_threads_range",
+    "launch_dim", "launch_safety", "keep_grid", "passes", "fixed_passes", "pipeline_file", "codegen_opt_range",
+    "fixed_codegen_opt", "codegen_method", "specialize_space", "specialize_dims_space", "launch_bounds_space",
+    "internalize_space", "min_blocks_per_sm_range", "fixed_min_blocks_per_sm", "max_threads_range",
     "max_threads_policy",
 ];
 

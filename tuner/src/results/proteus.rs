@@ -8,14 +8,8 @@ pub const FILE: &str = "proteus_tuned_kernels.json";
 
 /// The fields of a configuration that the file has settings for, or that Proteus does anyway.
 const EXPRESSED: [&str; 8] = [
-    "passes",
-    "codegen_opt",
-    "codegen_method",
-    "set_launch_bounds",
-    "max_threads",
-    "min_blocks_per_sm",
-    "specialize_dims",
-    "internalize",
+    "passes", "codegen_opt", "codegen_method", "set_launch_bounds", "max_threads", "min_blocks_per_sm",
+    "specialize_dims", "internalize",
 ];
 
 /// The fields that compile the best configuration's code and that Proteus cannot be told.

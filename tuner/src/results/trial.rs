@@ -224,13 +224,8 @@ mod tests {
         assert_eq!(value["num_trials_completed"], 9);
         assert_eq!(value["num_runtime_error"], 2);
         for key in [
-            "num_verified",
-            "num_failed_verification",
-            "num_unproven",
-            "num_invalid_launch",
-            "num_compile_error",
-            "num_invalid_config",
-            "num_internal_error",
+            "num_verified", "num_failed_verification", "num_unproven", "num_invalid_launch", "num_compile_error",
+            "num_invalid_config", "num_internal_error",
         ] {
             assert_eq!(value[key], 1, "{key}");
         }

@@ -58,9 +58,7 @@ impl Session {
         }
         if !quiet {
             mneme_system::remark!(
-                "{} of {} configurations verified",
-                summary.num_verified,
-                summary.num_trials_completed
+                "{} of {} configurations verified", summary.num_verified, summary.num_trials_completed
             );
             if let Some(sentence) = summary.references.as_ref().and_then(References::sentence) {
                 mneme_system::remark!("{sentence}");

@@ -15,19 +15,8 @@ use crate::space::ResultsTable;
 
 /// Options that apply without a recording and a device.
 const USED: [&str; 13] = [
-    "simulate",
-    "sampler",
-    "trials",
-    "seed",
-    "learn_from",
-    "timeout",
-    "objective",
-    "metric",
-    "workers",
-    "fail_fast",
-    "keep_going",
-    "results_dir",
-    "quiet",
+    "simulate", "sampler", "trials", "seed", "learn_from", "timeout", "objective", "metric", "workers", "fail_fast",
+    "keep_going", "results_dir", "quiet",
 ];
 
 /// Options that were given but do not apply, as the user writes them.

@@ -11,29 +11,12 @@ use crate::home::Home;
 fn the_output_is_the_tutorials() {
     let home = Home::new();
     let arguments = [
-        "-rid",
-        "1",
-        "--space-preset",
-        "launch",
-        "--launch-dim",
-        "x",
-        "--launch-safety",
-        "aggressive",
-        "--passes",
+        "-rid", "1", "--space-preset", "launch", "--launch-dim", "x", "--launch-safety", "aggressive", "--passes",
         "default<O1>",
     ];
     let more = [
-        "default<O3>",
-        "--fixed-codegen-opt",
-        "3",
-        "--sampler",
-        "grid",
-        "--iterations",
-        "2",
-        "--warmup",
-        "1",
-        "--results-dir",
-        "here",
+        "default<O3>", "--fixed-codegen-opt", "3", "--sampler", "grid", "--iterations", "2", "--warmup", "1",
+        "--results-dir", "here",
     ];
     let output = home.tune(&[&arguments[..], &more].concat(), 0);
     let lines: Vec<&str> = output.lines().collect();
@@ -71,14 +54,7 @@ fn failures_are_short_lines_and_counted() {
     let home = Home::new();
     let (stdout, stderr) = home.run(
         &[
-            "--passes",
-            "right",
-            "unknown",
-            "--space-preset",
-            "compiler",
-            "--fixed-codegen-opt",
-            "3",
-            "--results-dir",
+            "--passes", "right", "unknown", "--space-preset", "compiler", "--fixed-codegen-opt", "3", "--results-dir",
             "here",
         ],
         0,

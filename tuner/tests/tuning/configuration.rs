@@ -36,9 +36,7 @@ fn a_resolved_configuration_can_be_written_without_a_recording() {
     home.tune(&["--record-database", "none.json", "--space-preset", "full", "--dump-config", "out.yml"], 0);
     let text = std::fs::read_to_string(home.path("out.yml")).unwrap();
     for line in [
-        "record_database: none.json",
-        "launch_bounds_space: on-off",
-        "min_blocks_per_sm_range: 1:8",
+        "record_database: none.json", "launch_bounds_space: on-off", "min_blocks_per_sm_range: 1:8",
         "codegen_opt_range: 1:3",
     ] {
         assert!(text.contains(line), "{line} is missing from\n{text}");
@@ -118,22 +116,13 @@ fn launch_bounds_and_specialisation_are_dimensions_on_request() {
         json!([true])
     );
     let bounds = printed(&[
-        "--launch-bounds-space",
-        "on-off",
-        "--min-blocks-per-sm-range",
-        "1:5:2",
-        "--max-threads-policy",
+        "--launch-bounds-space", "on-off", "--min-blocks-per-sm-range", "1:5:2", "--max-threads-policy",
         "powers-of-two",
     ]);
     assert_eq!(bounds["parameters"]["min_blocks_per_sm"], json!([1, 3, 5]));
     assert_eq!(bounds["size"], 1 + 3 * 11);
     let fixed = printed(&[
-        "--launch-bounds-space",
-        "on",
-        "--fixed-min-blocks-per-sm",
-        "4",
-        "--max-threads-range",
-        "128:512:128",
+        "--launch-bounds-space", "on", "--fixed-min-blocks-per-sm", "4", "--max-threads-range", "128:512:128",
     ]);
     assert_eq!((&fixed["parameters"]["max_threads"], &fixed["size"]), (&json!([128, 256, 384, 512]), &json!(4)));
 }

@@ -15,18 +15,8 @@ fn instances_weigh_as_often_as_they_were_launched() {
     assert!(home.run(&["--results-dir", "ambiguous"], exit::BAD_USAGE).1.contains("instances"));
     home.tune(
         &[
-            "--all-instances",
-            "--space-preset",
-            "launch",
-            "--passes",
-            "right",
-            "only-first",
-            "--iterations",
-            "2",
-            "--warmup",
-            "1",
-            "--results-dir",
-            "here",
+            "--all-instances", "--space-preset", "launch", "--passes", "right", "only-first", "--iterations", "2",
+            "--warmup", "1", "--results-dir", "here",
         ],
         0,
     );
@@ -54,18 +44,8 @@ fn the_best_is_verified_on_other_instances() {
     home.record(5, &LAUNCHES);
     let with = |folder: &str, more: &[&str]| {
         let arguments = [
-            "-rid",
-            "1",
-            "--space-preset",
-            "compiler",
-            "--passes",
-            "only-first",
-            "right",
-            "--fixed-codegen-opt",
-            "3",
-            "--finalists",
-            "0",
-            "--results-dir",
+            "-rid", "1", "--space-preset", "compiler", "--passes", "only-first", "right", "--fixed-codegen-opt", "3",
+            "--finalists", "0", "--results-dir",
         ];
         let (_, stderr) = home.run(&[&arguments[..], &[folder], more].concat(), 0);
         (home.json(&format!("{folder}/best.json"))["config"]["passes"].clone(), stderr)
@@ -117,15 +97,8 @@ fn results_are_shared_between_sessions() {
     let home = Home::new();
     let with = |folder: &str, more: &[&str]| {
         let arguments = [
-            "--space-preset",
-            "compiler",
-            "--passes",
-            "right",
-            "unknown",
-            "--cache",
-            "shared/cache.jsonl",
-            "--results-dir",
-            folder,
+            "--space-preset", "compiler", "--passes", "right", "unknown", "--cache", "shared/cache.jsonl",
+            "--results-dir", folder,
         ];
         home.tune(&[&arguments[..], more].concat(), 0);
         home.json(&format!("{folder}/summary.json"))

@@ -15,16 +15,7 @@ const SIZE: usize = 10 * 6;
 fn arguments(results: &str) -> Vec<&str> {
     [
         &[
-            "-rdb",
-            "5.json",
-            "--results-dir",
-            results,
-            "--quiet",
-            "--finalists",
-            "0",
-            "--iterations",
-            "2",
-            "--warmup",
+            "-rdb", "5.json", "--results-dir", results, "--quiet", "--finalists", "0", "--iterations", "2", "--warmup",
             "1",
         ],
         &SPACE[..],
@@ -180,18 +171,8 @@ fn a_session_may_go_on_in_another_space() {
     let before = home.trials("here");
     assert_eq!(before.len(), 6);
     let arguments = [
-        "--resume",
-        "--results-dir",
-        "here",
-        "--space-preset",
-        "full",
-        "--passes",
-        "b",
-        "c",
-        "--sampler",
-        "tpe",
-        "--trials",
-        "30",
+        "--resume", "--results-dir", "here", "--space-preset", "full", "--passes", "b", "c", "--sampler", "tpe",
+        "--trials", "30",
     ];
     home.tune(&arguments, 0);
     let after = home.trials("here");
@@ -273,16 +254,8 @@ fn a_trial_of_another_space_wins_nothing_in_this_one() {
     assert_eq!(home.json("here/best.json")["config"]["block"]["x"], 8);
     home.tune(
         &[
-            "--resume",
-            "--results-dir",
-            "here",
-            "--space-preset",
-            "compiler",
-            "--passes",
-            "a",
-            "b",
-            "--fixed-codegen-opt",
-            "3",
+            "--resume", "--results-dir", "here", "--space-preset", "compiler", "--passes", "a", "b",
+            "--fixed-codegen-opt", "3",
         ],
         0,
     );

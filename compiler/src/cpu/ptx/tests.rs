@@ -422,14 +422,7 @@ fn floats_of_eight_bits_convert_as_defined() {
 fn floats_lose_thirteen_bits_as_tf32() {
     let mut floats: Vec<u32> = words();
     floats.extend([
-        0x3f80_0fff,
-        0x3f80_1000,
-        0x3f80_1001,
-        0x3f80_3000,
-        0x7f7f_ffff,
-        0x7f80_0000,
-        0x7f80_0001,
-        0xffff_ffff,
+        0x3f80_0fff, 0x3f80_1000, 0x3f80_1001, 0x3f80_3000, 0x7f7f_ffff, 0x7f80_0000, 0x7f80_0001, 0xffff_ffff,
     ]);
     floats.extend((0..24).map(|i| 0xbf80_0000 + (i << 11)));
     let results: Vec<[u32; 3]> = run(

@@ -17,18 +17,10 @@ use super::{IMPORTS, LIBRARY, LowerOptions, MAJOR, lower, pipelines, root, table
 
 const PIPELINES: [&str; 2] = ["default<O0>", "default<O3>"];
 const WAVE_IMPORTS: &[&str] = &[
-    "__mneme_cpu_wave_site",
-    "__mneme_cpu_wave_enter",
-    "__mneme_cpu_wave_leave",
-    "__mneme_cpu_wave_converge",
-    "__mneme_cpu_wave_ballot",
-    "__mneme_cpu_wave_exchange",
-    "__mneme_cpu_wave_permute",
-    "__mneme_cpu_implicit_arguments",
-    "__mneme_cpu_dispatch_packet",
-    "__mneme_cpu_ockl_printf_begin",
-    "__mneme_cpu_ockl_printf_append_args",
-    "__mneme_cpu_ockl_printf_append_string_n",
+    "__mneme_cpu_wave_site", "__mneme_cpu_wave_enter", "__mneme_cpu_wave_leave", "__mneme_cpu_wave_converge",
+    "__mneme_cpu_wave_ballot", "__mneme_cpu_wave_exchange", "__mneme_cpu_wave_permute",
+    "__mneme_cpu_implicit_arguments", "__mneme_cpu_dispatch_packet", "__mneme_cpu_ockl_printf_begin",
+    "__mneme_cpu_ockl_printf_append_args", "__mneme_cpu_ockl_printf_append_string_n",
     "__mneme_cpu_ockl_fprintf_stderr_begin",
 ];
 

@@ -43,23 +43,8 @@ fn complaint(ptxas: &Path, folder: &Path, text: &str) -> Option<String> {
 /// The first words of instructions for which LLVM 19 has no operations: tensor cores, asynchronous copies, barriers in
 /// shared memory, textures and surfaces.
 const WITHOUT_OPERATIONS: [&str; 17] = [
-    "cp",
-    "ldmatrix",
-    "mbarrier",
-    "mma",
-    "movmatrix",
-    "multimem",
-    "stmatrix",
-    "suld",
-    "suq",
-    "sured",
-    "sust",
-    "tcgen05",
-    "tex",
-    "tld4",
-    "txq",
-    "wgmma",
-    "wmma",
+    "cp", "ldmatrix", "mbarrier", "mma", "movmatrix", "multimem", "stmatrix", "suld", "suq", "sured", "sust",
+    "tcgen05", "tex", "tld4", "txq", "wgmma", "wmma",
 ];
 
 /// The results for a library.

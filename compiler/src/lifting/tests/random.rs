@@ -36,15 +36,7 @@ impl Random {
 
     pub fn single(&mut self) -> u32 {
         const EDGES: [u32; 10] = [
-            0,
-            0x8000_0000,
-            1,
-            0x007f_ffff,
-            0x7f80_0000,
-            0xff80_0000,
-            0x7fc0_0000,
-            0x3f80_0000,
-            0xbf00_0000,
+            0, 0x8000_0000, 1, 0x007f_ffff, 0x7f80_0000, 0xff80_0000, 0x7fc0_0000, 0x3f80_0000, 0xbf00_0000,
             0x4f00_0000,
         ];
         match self.below(3) {

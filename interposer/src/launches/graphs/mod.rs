@@ -148,12 +148,7 @@ fn perform(step: &GraphStep, kernels: &mut impl Iterator<Item = NodeKernel>, han
                         driver::hooked::cuMemsetD2D8Async::call(set.to, pitch, set.value as u8, set.width, rows, stream)
                     }
                     2 => driver::hooked::cuMemsetD2D16Async::call(
-                        set.to,
-                        pitch,
-                        set.value as u16,
-                        set.width,
-                        rows,
-                        stream,
+                        set.to, pitch, set.value as u16, set.width, rows, stream,
                     ),
                     _ => driver::hooked::cuMemsetD2D32Async::call(set.to, pitch, set.value, set.width, rows, stream),
                 }
