@@ -23,14 +23,7 @@ const HEADERS: [&str; 2] = ["/usr/include", "/usr/local/include"];
 
 /// Options of clang whose value is a file or folder to read.
 const READING: [&str; 9] = [
-    "-I",
-    "-isystem",
-    "-iquote",
-    "-idirafter",
-    "-include",
-    "-isysroot",
-    "--sysroot=",
-    "--cuda-path=",
+    "-I", "-isystem", "-iquote", "-idirafter", "-include", "-isysroot", "--sysroot=", "--cuda-path=",
     "--gcc-toolchain=",
 ];
 

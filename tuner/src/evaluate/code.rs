@@ -21,22 +21,9 @@ use super::patch;
 
 /// Options of clang that a candidate may have: no other can name a file or start a program.
 const ALLOWED: [&str; 16] = [
-    "-D",
-    "-U",
-    "-O",
-    "-std=",
-    "-W",
-    "-ffast-math",
-    "-fno-fast-math",
-    "-ffp-contract=",
-    "-fgpu-flush-denormals-to-zero",
-    "-fcuda-flush-denormals-to-zero",
-    "-funroll-loops",
-    "-fno-unroll-loops",
-    "-fassociative-math",
-    "-freciprocal-math",
-    "-fno-signed-zeros",
-    "-ffinite-math-only",
+    "-D", "-U", "-O", "-std=", "-W", "-ffast-math", "-fno-fast-math", "-ffp-contract=",
+    "-fgpu-flush-denormals-to-zero", "-fcuda-flush-denormals-to-zero", "-funroll-loops", "-fno-unroll-loops",
+    "-fassociative-math", "-freciprocal-math", "-fno-signed-zeros", "-ffinite-math-only",
 ];
 
 /// Why a candidate has no code.
@@ -272,18 +259,8 @@ mod tests {
             assert!(is_allowed(option), "{option}");
         }
         for option in [
-            "-I/etc",
-            "-include",
-            "/etc/passwd",
-            "@file",
-            "-fplugin=x.so",
-            "-ffast-mathematics",
-            "-Xclang",
-            "-o",
-            "-Wa,-I/etc",
-            "-Wp,-MD,/tmp/x",
-            "--cuda-path=/",
-            "-fpass-plugin=x",
+            "-I/etc", "-include", "/etc/passwd", "@file", "-fplugin=x.so", "-ffast-mathematics", "-Xclang", "-o",
+            "-Wa,-I/etc", "-Wp,-MD,/tmp/x", "--cuda-path=/", "-fpass-plugin=x",
         ] {
             assert!(!is_allowed(option), "{option}");
         }
