@@ -30,7 +30,7 @@ const PRELUDE: &str = r#"
     u64 __mneme_cpu_ockl_printf_begin(u64), __mneme_cpu_ockl_fprintf_stderr_begin(void);
     u64 __mneme_cpu_ockl_printf_append_args(u64, u32, u64, u64, u64, u64, u64, u64, u64, u32);
     u64 __mneme_cpu_ockl_printf_append_string_n(u64, const u8 *, u64, u32);
-    void __mneme_cpu_trap(void);
+    void __mneme_cpu_trap(void); void *__mneme_cpu_malloc(u64); void __mneme_cpu_free(void *);
     float sinf(float); void *memcpy(void *, const void *, u64);
 "#;
 

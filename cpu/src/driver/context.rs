@@ -9,7 +9,7 @@ use mneme_system::environment;
 use mneme_system::thread_stack::ThreadStack;
 
 use crate::abi::Out;
-use crate::execution;
+use crate::execution::{self, heap};
 use crate::handles::Registry;
 use crate::status::{Status, StatusResult};
 
@@ -20,6 +20,8 @@ pub struct DeviceContext {
     flags: AtomicU32,
     /// Values set by `cuCtxSetLimit`, by limit.
     limits: Mutex<BTreeMap<u32, usize>>,
+    /// The memory that kernels allocate from.
+    heap: Arc<heap::Heap>,
     /// Contexts whose memory this context's kernels may access.
     peers: Mutex<BTreeSet<usize>>,
 }
@@ -129,6 +131,11 @@ pub fn current() -> Result<usize, Status> {
     initialised()?;
     let handle = top().filter(|handle| *handle != 0).ok_or(Status::INVALID_CONTEXT)?;
     CONTEXTS.get(handle).map(|_| handle).map_err(|_| Status::CONTEXT_IS_DESTROYED)
+}
+
+/// The heap of the current context.
+pub fn heap() -> Result<Arc<heap::Heap>, Status> {
+    Ok(CONTEXTS.get(current()?)?.heap.clone())
 }
 
 /// Returns the device of a context.
@@ -257,13 +264,16 @@ pub fn get_api_version(handle: usize, out: Out<u32>) -> StatusResult {
     out.put(3020)
 }
 
+/// `CU_LIMIT_MALLOC_HEAP_SIZE`.
+const HEAP_LIMIT: u32 = 2;
+
 /// `CUlimit`: stack size, printf buffer, malloc heap, device-runtime depth and launches, L2 fetch, persisting L2.
 pub fn get_limit(out: Out<usize>, limit: u32) -> StatusResult {
     let context = CONTEXTS.get(current()?)?;
     let default = match limit {
         0 => 1024,
         1 => 1 << 20,
-        2 => 8 << 20,
+        HEAP_LIMIT => heap::DEFAULT_BYTES,
         3 => 2,
         4 => 2048,
         5 => 64,
@@ -274,10 +284,14 @@ pub fn get_limit(out: Out<usize>, limit: u32) -> StatusResult {
     out.put(set.unwrap_or(default))
 }
 
-/// Stores a limit, so it can be queried. The device enforces none of them.
+/// Stores a limit, so it can be queried. The device enforces that of the heap, which no longer changes once kernels use
+/// it.
 pub fn set_limit(limit: u32, value: usize) -> StatusResult {
     let context = CONTEXTS.get(current()?)?;
     if limit > 6 {
+        return Err(Status::INVALID_VALUE);
+    }
+    if limit == HEAP_LIMIT && !context.heap.limit(value) {
         return Err(Status::INVALID_VALUE);
     }
     context.limits.lock().unwrap_or_else(PoisonError::into_inner).insert(limit, value);

@@ -99,6 +99,7 @@ pub fn task(KernelLaunch { function, shape, buffer, kind }: &KernelLaunch) -> Re
         cooperative: kind.cooperative,
         parameters: Parameters::new(buffer),
         images: images::live(),
+        heap: context::heap()?,
         grid: shape.grid,
         block: shape.block,
         cluster: cluster_of(&function, shape, *kind)?,

@@ -300,6 +300,47 @@ fn nothing() -> In<[u32; 28]> {
     In::of_place(0)
 }
 
+/// Memory that a kernel allocates outlasts its launch and its module, but not the context.
+#[test]
+fn the_heap_of_kernels_lasts_as_long_as_the_context() {
+    enter();
+    let own = number::<usize>(|out| ok!(cuCtxGetCurrent(out)));
+    let source = r#"
+        void take(u64 *p) { u64 **out = (u64 **)p[0]; *out = __mneme_cpu_malloc(p[1]); if (*out) **out = 7; }
+        void look(u64 *p) { u64 *out = (u64 *)p[0]; u64 *memory = (u64 *)p[1]; *out = *memory; __mneme_cpu_free(memory); }"#;
+    let object = testing::object(source, vec![kernel("take", 2, false), kernel("look", 2, false)], vec![]);
+    let run = |name: &std::ffi::CStr, argument: u64| {
+        let module = number::<usize>(|out| ok!(cuModuleLoadData(out, object.as_ptr() as usize)));
+        let function = number::<usize>(|out| ok!(cuModuleGetFunction(out, module, CStringArgument(name.as_ptr()))));
+        let (mut result, argument) = (1u64, argument);
+        let out = &raw mut result as u64;
+        let arguments: [*const c_void; 2] = [(&raw const out).cast(), (&raw const argument).cast()];
+        ok!(cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, 0usize, arguments.as_ptr() as usize, 0usize));
+        ok!(cuCtxSynchronize());
+        ok!(cuModuleUnload(module));
+        result
+    };
+    // CU_LIMIT_MALLOC_HEAP_SIZE
+    const LIMIT: u32 = 2;
+    let enter_new = || number::<usize>(|out| ok!(cuCtxCreate_v2(out, 0, 0)));
+    enter_new();
+    ok!(cuCtxSetLimit(LIMIT, 1usize << 20));
+    let memory = run(c"take", 1 << 19);
+    assert_ne!(memory, 0);
+    assert_eq!(run(c"take", 1 << 20), 0, "there is half of it left");
+    assert_eq!(status!(cuCtxSetLimit(LIMIT, 2usize << 20)), Status::INVALID_VALUE);
+    assert_eq!(run(c"look", memory), 7);
+    let whole = run(c"take", 1 << 20);
+    assert_eq!(whole, memory);
+    enter_new();
+    assert_ne!(run(c"take", 1 << 20), 0, "another context has another heap");
+    for _ in 0..2 {
+        let current = number::<usize>(|out| ok!(cuCtxGetCurrent(out)));
+        ok!(cuCtxDestroy_v2(current));
+    }
+    ok!(cuCtxSetCurrent(own));
+}
+
 #[test]
 fn arrays_are_copied_to_and_from_within_their_bounds() {
     enter();

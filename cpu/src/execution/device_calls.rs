@@ -211,6 +211,20 @@ pub extern "C" fn give_way() {
     unsafe { (*running().yielder.get()).suspend(Pause::GivesWay) };
 }
 
+/// `__mneme_cpu_malloc`: returns null if the heap has no room.
+pub extern "C" fn allocate(bytes: u64) -> u64 {
+    // SAFETY: the launch keeps it until its threads have ended.
+    unsafe { (*running().dispatch).heap().allocate(bytes) }
+}
+
+/// `__mneme_cpu_free`
+pub extern "C" fn release(address: u64) {
+    // SAFETY: as above.
+    if !unsafe { (*running().dispatch).heap().release(address) } {
+        fail(KernelFault::InvalidFree(address));
+    }
+}
+
 pub extern "C" fn printf(format: *const u8, arguments: *const u8) -> i32 {
     // SAFETY: the compiler passes the operands of the kernel's `vprintf`.
     unsafe { super::printf::vprintf(format.cast(), arguments) }

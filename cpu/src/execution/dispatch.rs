@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
+use super::heap::Heap;
 use super::images::{Image, Images};
 
 /// All values are little endian.
@@ -20,6 +21,8 @@ pub struct Dispatch {
     workspace: Option<[AtomicU32; 2]>,
     /// The textures and surfaces that existed when the launch began.
     images: Arc<Images>,
+    /// The heap of the launch's context.
+    heap: Arc<Heap>,
     /// Whether the call that launched it returned before the launch was done.
     continues: AtomicBool,
     /// The kernel's code, and whether workers may abandon it when they are asked to.
@@ -64,10 +67,16 @@ impl Dispatch {
             packet,
             workspace: None,
             images,
+            heap: Arc::default(),
             continues: AtomicBool::new(false),
             code,
             left: AtomicBool::new(false),
         }
+    }
+
+    /// Lets kernels allocate from this heap.
+    pub fn with_heap(self, heap: Arc<Heap>) -> Self {
+        Self { heap, ..self }
     }
 
     /// Makes the launch cooperative.
@@ -103,6 +112,11 @@ impl Dispatch {
     /// The texture or surface object of a handle.
     pub fn image(&self, handle: u64) -> Option<&Image> {
         self.images.get(&handle).map(Arc::as_ref)
+    }
+
+    /// The heap of the launch's context.
+    pub fn heap(&self) -> &Heap {
+        &self.heap
     }
 
     pub fn hidden_arguments(&self) -> *const u8 {

@@ -17,6 +17,8 @@ pub enum KernelFault {
     NoStack(String),
     /// A texture or surface was used in an invalid way, which the text describes.
     Image(String),
+    /// The kernel freed this address, at which it has no memory.
+    InvalidFree(u64),
     /// The launch took longer than this number of seconds.
     TimeLimit(u64),
     /// The device itself panicked while the kernel ran.
@@ -34,6 +36,7 @@ impl KernelFault {
             | KernelFault::Signal(..)
             | KernelFault::Deadlock(_)
             | KernelFault::Image(_)
+            | KernelFault::InvalidFree(_)
             | KernelFault::Internal => Status::LAUNCH_FAILED,
             KernelFault::TimeLimit(_) => Status::LAUNCH_TIMEOUT,
             KernelFault::NoStack(_) => Status::LAUNCH_OUT_OF_RESOURCES,
@@ -46,6 +49,7 @@ impl KernelFault {
             KernelFault::Assertion => return None,
             KernelFault::Trap => "executed a trap".into(),
             KernelFault::Image(how) => how.clone(),
+            KernelFault::InvalidFree(address) => format!("freed the address {address:#x}, which it has not allocated"),
             KernelFault::Signal(libc::SIGSEGV | libc::SIGBUS, address) => format!("accessed the invalid address {address:#x}"),
             KernelFault::Signal(libc::SIGFPE, _) => "divided an integer by zero".into(),
             KernelFault::Signal(libc::SIGILL | libc::SIGTRAP, _) => {

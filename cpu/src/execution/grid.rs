@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::dispatch::Dispatch;
 use super::fault::KernelFault;
+use super::heap::Heap;
 use super::images::Images;
 use super::processors;
 use super::stack::IN_USE;
@@ -29,6 +30,8 @@ pub struct CheckedLaunch {
     pub parameters: Parameters,
     /// The textures and surfaces that existed at the call.
     pub images: Arc<Images>,
+    /// The heap of the context.
+    pub heap: Arc<Heap>,
     pub grid: [u32; 3],
     pub block: [u32; 3],
     /// Blocks of a cluster along each axis, divisors of the grid's extents; `None` without clusters.
@@ -134,7 +137,8 @@ impl Grid {
             launch.parameters.address() as u64,
             launch.images.clone(),
             launch.code.clone(),
-        );
+        )
+        .with_heap(launch.heap.clone());
         let grid = Self {
             dispatch: if launch.cooperative { dispatch.cooperative() } else { dispatch },
             next: AtomicU64::new(0),

@@ -16,6 +16,7 @@ pub mod fault;
 pub mod fibers;
 pub mod fragments;
 pub mod grid;
+pub mod heap;
 pub mod images;
 pub mod launch;
 pub mod limit;

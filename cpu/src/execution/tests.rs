@@ -44,6 +44,7 @@ fn run_shape(
         cooperative: name.starts_with("cooperative"),
         parameters: grid::Parameters::new(&parameters),
         images: images::live(),
+        heap: std::sync::Arc::default(),
         grid,
         block: [block, 1, 1],
         cluster,

@@ -13,7 +13,7 @@ use crate::half;
 type ImportedSymbol = (&'static str, *const ());
 
 /// The functions of `docs/reference/cpu-code-objects.md`, and the compiler's helpers.
-fn table() -> [ImportedSymbol; 56] {
+fn table() -> [ImportedSymbol; 58] {
     [
         ("__mneme_cpu_thread", calls::thread_address()),
         ("__mneme_cpu_barrier", calls::barrier as *const ()),
@@ -53,6 +53,8 @@ fn table() -> [ImportedSymbol; 56] {
         ("__mneme_cpu_cluster_arrive", calls::cluster_arrive as *const ()),
         ("__mneme_cpu_cluster_wait", calls::cluster_wait as *const ()),
         ("__mneme_cpu_yield", calls::give_way as *const ()),
+        ("__mneme_cpu_malloc", calls::allocate as *const ()),
+        ("__mneme_cpu_free", calls::release as *const ()),
         ("__mneme_cpu_printf", calls::printf as *const ()),
         ("__mneme_cpu_assert", calls::assert_failed as *const ()),
         ("__mneme_cpu_trap", calls::trap as *const ()),

@@ -70,7 +70,23 @@ pub fn meaning(name: &str, signature: &FunctionSignature) -> Meaning {
             body.ret(&signature.result, 0);
             Meaning::Defined(body)
         }
-        "malloc" | "free" | "realloc" | "calloc" => Meaning::Unsupported(format!("device-side `{name}`")),
+        "malloc" => {
+            let mut body = FunctionBody::default();
+            let mut memory = body.value("call ptr @__mneme_cpu_malloc(i64 %a0)");
+            if signature.result != "ptr" {
+                memory = body.value(format!("ptrtoint ptr {memory} to {}", signature.result));
+            }
+            body.ret(&signature.result, memory);
+            Meaning::Defined(body)
+        }
+        "free" => {
+            let mut body = FunctionBody::default();
+            let memory = pointer(&mut body, signature, 0);
+            body.line(format_args!("call void @__mneme_cpu_free(ptr {memory})"));
+            body.ret(&signature.result, 0);
+            Meaning::Defined(body)
+        }
+        "realloc" | "calloc" => Meaning::Unsupported(format!("device-side `{name}`")),
         _ if name.starts_with("cudaLaunch")
             || name.starts_with("cudaGetParameterBuffer")
             || name.starts_with("__cudaCDP") =>

@@ -11,6 +11,8 @@ declare i64 @__mneme_cpu_match(i32, i32, i64) #1
 declare i32 @__mneme_cpu_redux(i32, i32, i32) #1
 declare i32 @__mneme_cpu_activemask() #1
 declare i32 @__mneme_cpu_printf(ptr, ptr) #2
+declare ptr @__mneme_cpu_malloc(i64) #2
+declare void @__mneme_cpu_free(ptr) #2
 declare void @__mneme_cpu_assert(ptr, ptr, i32, ptr) #3
 declare void @__mneme_cpu_trap() #3
 declare i64 @__mneme_cpu_clock() #2

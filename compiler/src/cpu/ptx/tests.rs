@@ -574,7 +574,6 @@ fn what_has_no_translation_is_refused_by_name() {
             r#"
             __device__ void deep(int *p) { asm volatile("multimem.red.global.add.u32 [%0], 1;" :: "l"(p) : "memory"); }
             extern "C" __global__ void bad(int *p) { deep(p); }
-            extern "C" __global__ void allocates(int **p) { *p = (int *)malloc(4); }
             extern "C" __global__ void bits(int *p) {
                 asm volatile("wmma.load.a.sync.aligned.row.m8n8k128.b1 {%0}, [%1];" : "=r"(*p) : "l"(p + 32));
             }
@@ -588,5 +587,4 @@ fn what_has_no_translation_is_refused_by_name() {
     let reason = |name: &str| table.refused.iter().find(|row| row.kernel == name).unwrap().reason.clone();
     assert_eq!(reason("bad"), "inline PTX `multimem.red.global.add.u32 [$0], 1`");
     assert_eq!(reason("bits"), "tensor cores: `wmma.load.a.sync.aligned.row.m8n8k128.b1 {$0}, [$1]`");
-    assert_eq!(reason("allocates"), "device-side `malloc`");
 }

@@ -193,6 +193,8 @@ const char *test_printed(void) {
 }
 
 uint32_t __mneme_cpu_activemask(void) { return -1; }
+void *__mneme_cpu_malloc(uint64_t bytes) { return malloc(bytes); }
+void __mneme_cpu_free(void *memory) { free(memory); }
 int32_t __mneme_cpu_printf(const char *format, const void *arguments) { return 0; }
 void __mneme_cpu_assert(const char *message, const char *file, uint32_t line, const char *function) { abort(); }
 void __mneme_cpu_trap(void) { abort(); }

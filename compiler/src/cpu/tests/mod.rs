@@ -28,8 +28,8 @@ const IMPORTS: &[&str] = &[
     "__mneme_cpu_vote", "__mneme_cpu_match", "__mneme_cpu_redux", "__mneme_cpu_activemask", "__mneme_cpu_converge",
     "__mneme_cpu_wave_site", "__mneme_cpu_wave_enter", "__mneme_cpu_wave_leave", "__mneme_cpu_yield",
     "__mneme_cpu_grid_workspace", "__mneme_cpu_texture", "__mneme_cpu_surface_load", "__mneme_cpu_surface_store",
-    "__mneme_cpu_image_query", "__mneme_cpu_printf", "__mneme_cpu_assert", "__mneme_cpu_trap", "__mneme_cpu_clock",
-    "__mneme_cpu_round",
+    "__mneme_cpu_image_query", "__mneme_cpu_printf", "__mneme_cpu_malloc", "__mneme_cpu_free", "__mneme_cpu_assert",
+    "__mneme_cpu_trap", "__mneme_cpu_clock", "__mneme_cpu_round",
 ];
 const LIBRARY: &[&str] = &[
     "memcpy", "memset", "memmove", "exp2f", "log2f", "sinf", "cosf", "tanhf", "fmaf", "fma", "rintf", "exp2", "log2",
