@@ -7,6 +7,7 @@ mod bounds;
 mod dimensions;
 mod facts;
 mod fast_math;
+mod heap;
 mod launch_memory;
 mod provenance;
 mod prune;
@@ -55,6 +56,10 @@ pub fn specialise(
     let used = prune::drop_used_lists(module);
     if !matches!(request.target, Target::Cpu { .. }) {
         define_pure_virtual(module)?;
+    }
+    // Instrumented code runs once.
+    if request.instrument.is_none() {
+        heap::count(module)?;
     }
     let configuration = request.configuration;
     let variables = Placement::of(

@@ -314,3 +314,22 @@ fn hand_written_pipelines_with_a_bare_instcombine_run() {
     let ir = case.ir();
     assert!(!ir.contains("@helper"), "inlined: {ir}");
 }
+
+#[test]
+fn allocations_on_the_heap_are_counted() {
+    let count = "@__mneme_heap_allocations";
+    assert!(!Case::default().ir().contains(count), "this kernel allocates nothing");
+    let functions = "declare ptr @malloc(i64)\ndeclare void @free(ptr)\ndefine i32 @helper";
+    let calls = "  %room = call ptr @malloc(i64 8)\n  store ptr %room, ptr %out\n  call void @free(ptr %where)\n";
+    let text = KERNEL.replace("define i32 @helper", functions);
+    let text = text.replace("  store i32 %f, ptr %where\n", calls);
+    for passes in ["", "default<O3>"] {
+        let mut case = Case { modules: vec![&text], ..Case::default() };
+        case.configuration.passes = passes.into();
+        let ir = case.ir();
+        for change in ["add", "sub"] {
+            let changes = ir.matches(&format!("atomicrmw {change} ptr addrspace(1) {count}")).count();
+            assert_eq!(changes, 1, "{passes}: {ir}");
+        }
+    }
+}

@@ -40,6 +40,8 @@ pub const INDIRECT_CALL: &str = "mneme.indirect-call";
 pub const VIRTUAL_CALL: &str = "mneme.virtual-call";
 /// The name of an undefined function that marks the heap on the device, for IR that contains its implementation.
 pub const DEVICE_HEAP: &str = "mneme.device-heap";
+/// The variable in which compiled code counts its allocations on the device's heap.
+pub const HEAP_COUNT: &str = "__mneme_heap_allocations";
 /// Name prefix of tables of virtual functions (Itanium C++ ABI).
 const VIRTUAL_TABLE: &str = "_ZTV";
 
