@@ -160,6 +160,9 @@ struct Search<'a> {
     /// Whether the runs use the application's own code, and not the recorded pipeline.
     original: bool,
     losses: u32,
+    /// The number of buffers that were left out, and how the kernel failed last.
+    unsearched: usize,
+    failure: String,
     /// The time of a run of the application's own code, with a margin for restoring and comparing memory.
     took: Duration,
     /// The time limit for the runs on a group of buffers.
@@ -178,6 +181,8 @@ impl<'a> Search<'a> {
             waiting: (!all.is_empty()).then_some(all).into_iter().collect(),
             original: true,
             losses: 0,
+            unsearched: 0,
+            failure: String::new(),
             took: Duration::ZERO,
             limit: context.limit,
             found: PoisonMap::default(),
@@ -210,6 +215,12 @@ impl<'a> Search<'a> {
                 _ => self.note_loss(regions, &error),
             }
             number += 1;
+        }
+        let (buffers, failure) = (self.unsearched, &self.failure);
+        if buffers > 0 {
+            self.found.leave_out(&format!(
+                "{buffers} buffers were not searched for bytes that the kernel only writes, because it fails on other contents: {failure}"
+            ));
         }
         let limit = (LEAST + RUNS_ON_INPUT * self.took).min(LIMIT);
         let count = if self.took < QUICK { INPUTS } else { 1 };
@@ -278,9 +289,7 @@ impl<'a> Search<'a> {
             return;
         }
         let left: usize = if self.losses < LOSSES { 0 } else { self.waiting.drain(..).map(|it| it.len()).sum() };
-        let buffers = regions.len() + left;
-        self.found.left_out = format!(
-            "{buffers} buffers were not searched for bytes that the kernel only writes, because it fails on other contents: {error}"
-        );
+        self.unsearched += regions.len() + left;
+        error.clone_into(&mut self.failure);
     }
 }

@@ -91,8 +91,16 @@ impl PoisonMap {
             }
         }
         self.unshown.extend(&other.unshown);
+        self.leave_out(&other.left_out);
+    }
+
+    /// Adds why something was left out.
+    pub fn leave_out(&mut self, why: &str) {
         if self.left_out.is_empty() {
-            self.left_out.clone_from(&other.left_out);
+            why.clone_into(&mut self.left_out);
+        } else if !why.is_empty() && !self.left_out.contains(why) {
+            self.left_out += "; ";
+            self.left_out += why;
         }
     }
 
@@ -168,6 +176,15 @@ mod tests {
         let mut mask = Mask::default();
         bytes.iter().for_each(|byte| mask.set(*byte, true));
         mask
+    }
+
+    #[test]
+    fn every_reason_why_something_is_left_out_is_kept() {
+        let mut map = PoisonMap::default();
+        let [fails, late] =
+            ["it fails", "it takes long"].map(|why| PoisonMap { left_out: why.into(), ..PoisonMap::default() });
+        [&fails, &PoisonMap::default(), &late, &fails].into_iter().for_each(|other| map.join(other));
+        assert_eq!(map.left_out, "it fails; it takes long");
     }
 
     #[test]
