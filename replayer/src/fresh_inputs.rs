@@ -54,13 +54,7 @@ pub fn screen(
     let mut choice = SeedChoice::new(first.map_or_else(|| random().map(SeedChoice::start), Ok)?, count);
     while let Some(seed) = choice.next_seed() {
         let Some(result) = tried(engine, context, seed, limit)? else { break };
-        let agrees = result.evidence.as_ref().is_some_and(|evidence| evidence.fresh_inputs.agreed > 0);
-        let trial = match result.status.is_as_recorded() {
-            true if agrees => InputTrial::Useful,
-            true => InputTrial::Useless,
-            false => InputTrial::Lost,
-        };
-        choice.note(seed, trial);
+        choice.note(seed, InputTrial::of([&result]));
     }
     Ok(Screened { seeds: choice.useful, discarded: choice.discarded })
 }

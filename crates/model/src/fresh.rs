@@ -4,14 +4,16 @@
 //! each buffer. [`SeedChoice`] finds inputs on which the application's own code does something useful, in all parts:
 //! code with a hard-wired result may only check the beginning or the end.
 
+use crate::result::ReplayResult;
+
 /// Ways of making inputs from seeds; a seed's way is its remainder.
 pub const WAYS: u64 = 4;
 /// The way whose inputs are closest to the recorded one, for kernels that fail or take long on others.
 pub const GENTLE: u64 = WAYS - 1;
 /// Parts of buffers to change, also by remainder: all, the second half, and the first.
 pub const PARTS: u64 = 3;
-/// The maximum number of lost contexts.
-const LOSSES: u32 = 2;
+/// The maximum number of contexts that a session loses.
+pub const LOSSES: u32 = 2;
 /// This many seeds cover every way with every part twice.
 const SEEDS: u64 = 2 * WAYS * PARTS;
 /// The maximum number of inputs to try for each requested one.
@@ -25,6 +27,24 @@ pub enum InputTrial {
     Useless,
     /// The code fails.
     Lost,
+}
+
+impl InputTrial {
+    /// The outcome of an input in all instances, from the results of the application's own code.
+    pub fn of<'r>(results: impl IntoIterator<Item = &'r ReplayResult>) -> Self {
+        let trial = |result: &ReplayResult| {
+            let found = result.evidence.as_ref().map(|evidence| &evidence.fresh_inputs);
+            match found {
+                _ if !result.status.is_as_recorded() => Self::Lost,
+                Some(found) if found.lost > 0 => Self::Lost,
+                Some(found) if found.agreed > 0 => Self::Useful,
+                _ => Self::Useless,
+            }
+        };
+        let all: Vec<Self> = results.into_iter().map(trial).collect();
+        let worst = [Self::Lost, Self::Useless].into_iter().find(|trial| all.contains(trial));
+        worst.unwrap_or(Self::Useful)
+    }
 }
 
 /// Chooses seeds until enough inputs are useful.

@@ -11,9 +11,15 @@ const EXPONENT: i32 = 64;
 /// Integers below this in magnitude are small, and taken for counts and indices.
 const SMALL: i64 = 1 << 24;
 
+/// A buffer needs this many halves at each of the four places of a word to be taken for an array of them.
+const FEW: usize = 16;
+
 /// The width of a floating-point number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
+    /// A number of 16 bits: with 5 bits for the exponent (`half`) or 8 (`bfloat16`). Both are read as the latter, which
+    /// has the shorter mantissa.
+    Half = 2,
     Single = 4,
     Double = 8,
 }
@@ -21,6 +27,7 @@ pub enum Width {
 impl Width {
     fn mantissa(self) -> u32 {
         match self {
+            Self::Half => 7,
             Self::Single => 23,
             Self::Double => 52,
         }
@@ -28,7 +35,7 @@ impl Width {
 
     fn is_plausible(self, word: u64) -> bool {
         let (bits, bias) = match self {
-            Self::Single => (0xff, 127),
+            Self::Half | Self::Single => (0xff, 127),
             Self::Double => (0x7ff, 1023),
         };
         let exponent = (word >> self.mantissa() & bits) as i32 - bias;
@@ -37,6 +44,7 @@ impl Width {
 
     fn is_small(self, word: u64) -> bool {
         let number = match self {
+            Self::Half => return word == 0,
             Self::Single => i64::from(word as u32 as i32),
             Self::Double => word.cast_signed(),
         };
@@ -79,6 +87,9 @@ pub fn is_address(bytes: &[u8], addresses: &[Range<u64>]) -> bool {
 
 /// The width of the numbers in a region; `None` if it does not seem to hold any.
 pub fn width(bytes: &[u8], addresses: &[Range<u64>]) -> Option<Width> {
+    if holds_halves(bytes, addresses) {
+        return Some(Width::Half);
+    }
     let [single, double] = [Width::Single, Width::Double].map(|width| width.share(bytes, addresses));
     match (single, double) {
         (None, None) => None,
@@ -89,6 +100,21 @@ pub fn width(bytes: &[u8], addresses: &[Range<u64>]) -> Option<Width> {
         (Some(_), Some(_)) if are_halves(bytes) => Some(Width::Double),
         (Some(_), Some(_)) => Some(Width::Single),
     }
+}
+
+/// Whether numbers of 16 bits are plausible at each of the four places of an 8-byte word. Of a longer number, some of
+/// these places hold the end of the mantissa.
+fn holds_halves(bytes: &[u8], addresses: &[Range<u64>]) -> bool {
+    let mut places = [(0, 0); 4];
+    for word in bytes.chunks(8).filter(|word| !is_address(word, addresses)) {
+        for (half, (all, plausible)) in word.chunks_exact(2).zip(&mut places) {
+            let half = Width::Half.word(half);
+            *all += usize::from(half != 0);
+            *plausible += usize::from(half != 0 && Width::Half.is_plausible(half));
+        }
+    }
+    let most = places.iter().map(|(all, _)| *all).max().unwrap_or(0);
+    places.iter().all(|(all, plausible)| *all >= FEW && 2 * all >= most && 100 * plausible >= MOST * all)
 }
 
 /// Whether 4-byte words are halves of 8-byte numbers: the lower ones are empty, as in whole numbers, or have unrelated
@@ -173,6 +199,11 @@ mod tests {
         assert_eq!(width(&singles((1..1000).map(|number| number as f32)), &[]), Some(Width::Single));
         assert_eq!(width(&bytes((0..1000u32).map(u32::to_le_bytes)), &[]), None, "indices");
         assert_eq!(width(&bytes((0..1000i32).map(|number| (-number).to_le_bytes())), &[]), None);
+        let halves = |upper: fn(f64) -> u32| bytes(thirds().map(move |number| (upper(number) as u16).to_le_bytes()));
+        assert_eq!(width(&halves(|number| (number as f32).to_bits() >> 16), &[]), Some(Width::Half), "bfloat16");
+        let half = |number: f64| ((number as f32).to_bits() >> 13) - (112 << 10);
+        assert_eq!(width(&halves(half), &[]), Some(Width::Half), "half");
+        assert_eq!(width(&bytes((0..1000).map(|number: u16| number.to_le_bytes())), &[]), None, "short indices");
         let mixed: Vec<u8> =
             (0..1000u32).flat_map(|it| [it.to_le_bytes(), (it as f32).to_le_bytes()]).flatten().collect();
         assert_eq!(width(&mixed, &[]), Some(Width::Single), "structures");

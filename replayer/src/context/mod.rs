@@ -16,6 +16,7 @@ use mneme_builds::probe::{Assumption, Revision};
 use mneme_builds::{BuildOutcome, BuildPlan, BuildSpec, Keep, NotBuilt, Replacement};
 use mneme_device::Interface;
 use mneme_model::device::Timer;
+use mneme_model::fresh::LOSSES;
 use mneme_model::result::ReplayStatus;
 use mneme_recording::choice;
 use mneme_recording::poison::PoisonMap;
@@ -56,6 +57,8 @@ pub struct ReplayContext {
     pub fresh_inputs: Vec<u64>,
     /// Whether the application's own code is known to fail here.
     pub own_code_fails: Cell<bool>,
+    /// Contexts lost because the application's own code failed on a fresh input.
+    pub lost_on_inputs: Cell<u32>,
     /// Whether runs are a survey of their differences.
     pub survey: bool,
     /// The folder for differing memory.
@@ -203,6 +206,7 @@ impl ReplayContext {
             not_searched: String::new(),
             fresh_inputs: Vec::new(),
             own_code_fails: Cell::new(false),
+            lost_on_inputs: Cell::new(0),
             survey: settings.survey,
             quiet: settings.quiet,
             dump: settings.dump,
@@ -223,6 +227,11 @@ impl ReplayContext {
         self.fresh_inputs.clone_from(&map.fresh_inputs);
         self.own_code_fails.set(map.own_code_fails);
         Ok(())
+    }
+
+    /// Whether inputs may be tried on which the application's own code may fail.
+    pub fn may_lose_more(&self) -> bool {
+        self.lost_on_inputs.get() < LOSSES
     }
 
     /// The builds that can compute the right results on fresh inputs, in order of preference: the application's own

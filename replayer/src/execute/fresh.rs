@@ -19,7 +19,7 @@ use std::rc::Rc;
 
 use mneme_device::DeviceError;
 use mneme_model::fresh::{GENTLE, PARTS, WAYS};
-use mneme_model::hash::{ChunkId, chunk_id};
+use mneme_model::hash::ChunkId;
 use mneme_model::result::{Doubt, ReplayStatus};
 use mneme_model::tolerance::DataType;
 use mneme_model::tolerance::measure::{ElementValue, Errors};
@@ -28,6 +28,7 @@ use mneme_recording::mask::Mask;
 use mneme_recording::numbers::{self, Width};
 use rayon::prelude::*;
 
+use super::left::{Contents, Digest, Left};
 use super::message::{Oracle, RunOutcome};
 use super::report::{BufferFailure, MismatchLocation};
 use super::resident::{RecordedPieces, ResidentMemory};
@@ -62,9 +63,6 @@ const WORD: usize = 8;
 /// Bytes of an element of unknown type whose lowest bits change, and the mask of these bits.
 const SMALL: usize = 4;
 const LOW: u8 = 7;
-
-/// Contents of pieces, by their numbers.
-type Contents = BTreeMap<usize, Vec<u8>>;
 
 /// The ways to change an input. [`WAYS`] consecutive seeds use different ways.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,6 +148,8 @@ pub struct FreshRuns<'a, 'm> {
     pub done: &'a mut RunOutcome,
     /// Times matter.
     pub is_timed: bool,
+    /// The code runs first: nothing that the oracle leaves may help it. The input is known to be useful.
+    pub is_first: bool,
 }
 
 /// How much each fresh input slows down the code, compared with the oracle.
@@ -174,7 +174,7 @@ impl FreshRuns<'_, '_> {
         self.basis.follow(self.memory, &self.code.comparisons, self.oracle_code);
         let mut pace = Pace::default();
         self.judge_on(seeds.iter().copied(), &mut pace)?;
-        if pace.gap().is_some() && !seeds.is_empty() {
+        if pace.gap().is_some() && !seeds.is_empty() && self.code.order.spec.further_inputs {
             // Inputs that are made like those that are known to be useful.
             let like = seeds.iter().cycle().zip(1..=MORE);
             let further = like.map(|(seed, place)| seed.wrapping_add(place * WAYS * PARTS));
@@ -196,13 +196,19 @@ impl FreshRuns<'_, '_> {
             found.seeds.push(seed);
             match self.on(seed, pace)? {
                 Verdict::Agrees(shown) => {
+                    self.done.agreed.push(seed);
                     let found = &mut self.done.fresh_inputs;
                     found.agreed += 1;
                     // A pipeline only agrees with itself.
                     let is_vacuous = self.about.is_same && !self.about.is_own;
                     found.shown = found.shown.max(if is_vacuous { 0 } else { shown });
                 }
-                Verdict::Discarded => self.done.fresh_inputs.discarded += 1,
+                Verdict::Discarded => {
+                    let is_lost = self.done.broken;
+                    let found = &mut self.done.fresh_inputs;
+                    found.discarded += 1;
+                    found.lost += u32::from(is_lost);
+                }
                 Verdict::Differs(failures) => self.done.fail(failures, &format!("on the fresh input of seed {seed}, ")),
                 Verdict::Fails(error) => {
                     self.done.status = ReplayStatus::RuntimeError;
@@ -223,85 +229,127 @@ impl FreshRuns<'_, '_> {
         }
         let answer = self.basis.answers.get(&seed).cloned();
         let rehearsal = match &answer {
-            Some(answer) => Rehearsal { digest: answer.digest.clone(), time: 0, work: answer.work },
+            Some(answer) => Some(Rehearsal { digest: answer.digest.clone(), time: 0, work: answer.work }),
+            None if self.is_first => None,
             // The oracle runs again at last: on the CPU device the code could find its result in this process.
             None => match self.oracle_on(input) {
-                Some(run) => run.forget(),
+                Some(run) => Some(run.forget()),
                 None => return Ok(Verdict::Discarded),
             },
         };
         // Times of other code say nothing about the oracle's.
         let usual = self.done.times.iter().max().copied().filter(|_| self.about.is_same);
-        if usual.is_some_and(|usual| rehearsal.time > usual.saturating_mul(SLOWER).saturating_add(SLACK)) {
+        let limit = usual.map_or(u64::MAX, |usual| usual.saturating_mul(SLOWER).saturating_add(SLACK));
+        if rehearsal.as_ref().is_some_and(|run| run.time > limit) {
             return Ok(Verdict::Discarded);
         }
         let mut run = RunOutcome::default();
-        let left = self.code.once(self.memory, input, &mut run);
+        let left = self.code.left_by_once(self.memory, input, &mut run);
         self.done.broken |= run.broken;
-        let left = match left {
+        let mut left = match left {
             Ok(left) => left,
             Err(error) => return Ok(Verdict::Fails(error)),
         };
-        if let Some(answer) = answer.filter(|answer| digest(&left) == answer.digest) {
+        if let Some(answer) = answer.filter(|answer| left.digest() == answer.digest) {
             self.note_pace(pace, input, (&run.work[..], answer.work))?;
             return Ok(Verdict::Agrees(answer.shown));
         }
-        let Some(right) = self.oracle_on(input) else { return Ok(Verdict::Discarded) };
-        let touched: BTreeSet<usize> = input.keys().chain(right.left.keys()).copied().collect();
-        let others = self.basis.idle.iter().filter(|(piece, _)| !touched.contains(piece));
+        let Some(mut right) = self.oracle_on(input) else { return Ok(Verdict::Discarded) };
+        let digest = right.left.digest();
+        // By how much the code is wrong is unknown.
+        if !left.align(&mut right.left) {
+            return Ok(Verdict::Discarded);
+        }
+        let (left, expected) = (left.pieces, &right.left);
+        let touched = input.keys().chain(expected.pieces.keys()).copied().filter(|piece| expected.holds(*piece));
+        let touched: BTreeSet<usize> = touched.collect();
+        let expected = &expected.pieces;
+        let others = self.basis.idle.iter().filter(|(piece, _)| !touched.contains(piece) && right.left.holds(**piece));
         let others = others.flat_map(|(_, tallies)| tallies.iter().copied());
-        let shown = self.failing(others.chain(self.tallies(&touched, &right.left, |piece| self.if_idle(input, piece))));
-        let repeated = self.tallies(&touched, &right.left, |piece| self.if_repeated(input, piece));
+        let shown = self.failing(others.chain(self.tallies(&touched, expected, |piece| self.if_idle(input, piece))));
+        let repeated = self.tallies(&touched, expected, |piece| self.if_repeated(input, piece));
         if shown == 0 || self.failing(repeated) == 0 {
             return Ok(Verdict::Discarded);
         }
-        let work = right.work.min(rehearsal.work);
-        if right.digest() == rehearsal.digest {
-            self.basis.answers.insert(seed, Answer { digest: rehearsal.digest.clone(), shown, work });
+        let work = rehearsal.as_ref().map_or(right.work, |run| run.work.min(right.work));
+        let is_repeated = rehearsal.is_some_and(|run| run.digest == digest);
+        if is_repeated {
+            self.basis.answers.insert(seed, Answer { digest, shown, work });
         }
-        let failures = self.failures(&right.left, &left);
+        let failures = self.failures(expected, &left);
         if failures.is_empty() {
             self.note_pace(pace, input, (&run.work[..], work))?;
             return Ok(Verdict::Agrees(shown));
         }
         // Code that varies on this input cannot judge other code.
-        let is_steady = right.digest() == rehearsal.digest
-            || self.oracle_on(input).is_some_and(|again| self.failures(&right.left, &again.left).is_empty());
+        let is_steady = is_repeated
+            || self.oracle_on(input).is_some_and(|mut again| {
+                again.left.align(&mut right.left.clone()) && self.failures(expected, &again.left.pieces).is_empty()
+            });
         if !is_steady {
             return Ok(Verdict::Discarded);
         }
-        let is_rounded = self.rounds_alone(input, &right.left, left);
-        if self.done.broken {
-            // A pipeline has failed.
-            return Ok(Verdict::Discarded);
+        let is_rounded = self.rounds_alone(input, expected, left);
+        match is_rounded.filter(|_| !self.done.broken) {
+            // A pipeline has failed, or leaves too much to compare.
+            None => Ok(Verdict::Discarded),
+            Some(false) => Ok(Verdict::Differs(failures)),
+            Some(true) => {
+                self.done.fresh_inputs.rounded += 1;
+                self.note_pace(pace, input, (&run.work[..], work))?;
+                Ok(Verdict::Agrees(shown))
+            }
         }
-        if is_rounded {
-            self.done.fresh_inputs.rounded += 1;
-            self.note_pace(pace, input, (&run.work[..], work))?;
-            return Ok(Verdict::Agrees(shown));
-        }
-        Ok(Verdict::Differs(failures))
     }
 
     /// Whether what the code left lies between what the oracle and the pipelines leave. Asks for the pipelines if they
-    /// are missing.
-    fn rounds_alone(&mut self, input: &Contents, right: &Contents, left: Contents) -> bool {
-        let is_right = |fresh: &Self, left| fresh.failures(right, &left).is_empty();
+    /// are missing. `None` if they leave more than can be compared, or are unsound.
+    fn rounds_alone(&mut self, input: &Contents, right: &Contents, left: Contents) -> Option<bool> {
         // Numbers that are far from the oracle's were not only rounded.
-        if !is_right(self, self.without_rounding(std::slice::from_ref(right), true, left.clone())) {
-            return false;
+        if !self.is_right(right, self.without_rounding(std::slice::from_ref(right), true, left.clone())) {
+            return Some(false);
         }
         self.done.wants_pipelines = !self.code.order.spec.pipelines;
         let mut all = vec![right.clone()];
+        let last = right.keys().chain(left.keys()).max().copied().unwrap_or(0);
+        let mut all_are_sound = true;
         for pipeline in self.pipelines {
-            let mut run = RunOutcome::default();
-            all.extend(pipeline.once(self.memory, input, &mut run).ok());
-            self.done.broken |= run.broken;
-            if self.done.broken {
-                return false;
+            if !self.is_sound(pipeline) {
+                all_are_sound = false;
+            } else if let Some(others) = self.left_by(pipeline, input) {
+                if !others.holds(last) {
+                    return None;
+                }
+                all.push(others.pieces);
             }
         }
-        is_right(self, self.without_rounding(&all, false, left))
+        let is_rounded = self.is_right(right, self.without_rounding(&all, false, left));
+        (is_rounded || all_are_sound).then_some(is_rounded)
+    }
+
+    /// Whether a pipeline's result on the recorded input differs from the recorded one only by rounding. If not, it can't
+    /// judge other code.
+    fn is_sound(&mut self, pipeline: &Series<'_>) -> bool {
+        let Some(left) = self.left_by(pipeline, &Contents::new()).filter(|left| left.holds(usize::MAX - 1)) else {
+            return false;
+        };
+        let recorded = Contents::new();
+        self.is_right(&recorded, self.without_rounding(std::slice::from_ref(&recorded), true, left.pieces))
+    }
+
+    /// What a pipeline leaves; `None` if it fails or the context is lost.
+    fn left_by(&mut self, pipeline: &Series<'_>, input: &Contents) -> Option<Left> {
+        if self.done.broken {
+            return None;
+        }
+        let mut run = RunOutcome::default();
+        let left = pipeline.left_by_once(self.memory, input, &mut run);
+        self.done.broken |= run.broken;
+        left.ok()
+    }
+
+    fn is_right(&self, right: &Contents, left: Contents) -> bool {
+        self.failures(right, &left).is_empty()
     }
 
     /// What was left, with the first of `all` in place of numbers that lie among those of `all`, or, if `near`, that are
@@ -355,7 +403,7 @@ impl FreshRuns<'_, '_> {
         let (mut usual, mut usual_of_oracle) = (u64::MAX, u64::MAX);
         for _ in 0..USUAL {
             let mut run = RunOutcome::default();
-            let left = self.code.once(self.memory, &Contents::new(), &mut run);
+            let left = self.code.left_by_once(self.memory, &Contents::new(), &mut run);
             self.done.broken |= run.broken;
             left?;
             usual = run.work.into_iter().fold(usual, u64::min);
@@ -378,7 +426,7 @@ impl FreshRuns<'_, '_> {
     /// A run of the oracle; `None` if it fails.
     fn oracle_on(&mut self, input: &Contents) -> Option<OracleRun> {
         let mut run = RunOutcome::default();
-        let left = self.oracle.once(self.memory, input, &mut run);
+        let left = self.oracle.left_by_once(self.memory, input, &mut run);
         self.done.broken |= run.broken;
         let first = |of: &[u64]| of.first().copied().unwrap_or(0);
         left.ok().map(|left| OracleRun { left, time: first(&run.times), work: first(&run.work) })
@@ -574,8 +622,13 @@ impl FreshBasis {
             return dtype.is_float().then_some(NumberKind { dtype, guessed: None });
         }
         let width = self.widths.get(&region).copied().flatten()?;
-        let dtype = if width == Width::Single { DataType::F32 } else { DataType::F64 };
-        Some(NumberKind { dtype, guessed: Some(width) })
+        let (dtype, guessed) = match width {
+            // Whether they are numbers of the other kind of 16 bits doesn't matter: both have the same order.
+            Width::Half => (DataType::F16, None),
+            Width::Single => (DataType::F32, Some(width)),
+            Width::Double => (DataType::F64, Some(width)),
+        };
+        Some(NumberKind { dtype, guessed })
     }
 
     /// The input of a seed.
@@ -600,16 +653,9 @@ fn live(memory: &ResidentMemory<'_>) -> Vec<Range<u64>> {
 
 /// A run of the oracle: its result, its wall time and its device time, ns.
 struct OracleRun {
-    left: Contents,
+    left: Left,
     time: u64,
     work: u64,
-}
-
-/// The pieces that a run left, as hashes.
-type Digest = Vec<(usize, ChunkId)>;
-
-fn digest(left: &Contents) -> Digest {
-    left.iter().map(|(piece, bytes)| (*piece, chunk_id(bytes))).collect()
 }
 
 /// The digest and times of a run of the oracle, without its memory.
@@ -620,17 +666,10 @@ struct Rehearsal {
 }
 
 impl OracleRun {
-    fn digest(&self) -> Digest {
-        digest(&self.left)
-    }
-
     /// Wipes the result from memory.
-    fn forget(mut self) -> Rehearsal {
-        let digest = self.digest();
-        for bytes in self.left.values_mut() {
-            bytes.fill(0);
-            std::hint::black_box(bytes);
-        }
+    fn forget(self) -> Rehearsal {
+        let digest = self.left.digest();
+        self.left.wipe();
         Rehearsal { digest, time: self.time, work: self.work }
     }
 }

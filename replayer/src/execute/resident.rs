@@ -16,6 +16,7 @@ use rayon::prelude::*;
 use super::ExecutorPlan;
 use super::inspector::{self, DeviceInspector, Inspector};
 use super::kernels::InspectionMode;
+use super::left::{Contents, Left};
 use super::pieces::{Cut, Piece};
 use super::report::{BufferFailure, MismatchLocation};
 use super::variables::MovedVariables;
@@ -221,14 +222,26 @@ impl<'a> ResidentMemory<'a> {
     }
 
     /// Returns the memory that differs from the recording, by piece, and restores everything.
-    pub fn take_differing(&mut self) -> Result<BTreeMap<usize, Vec<u8>>, DeviceError> {
-        let found = self.inspector.inspect(self.device, self.snapshot, &self.pieces, InspectionMode::Settle)?;
-        let mut taken = BTreeMap::new();
-        for number in &found.wrong {
-            taken.insert(*number, self.read_piece(*number)?);
-        }
-        self.restore()?;
+    pub fn take_differing(&mut self) -> Result<Contents, DeviceError> {
+        let mut taken = Contents::new();
+        self.each_differing(|piece, bytes| drop(taken.insert(piece, bytes)))?;
         Ok(taken)
+    }
+
+    /// The same, but holds no more than memory has room for.
+    pub fn take_left(&mut self) -> Result<Left, DeviceError> {
+        let mut left = Left::default();
+        self.each_differing(|piece, bytes| left.add(piece, bytes))?;
+        Ok(left)
+    }
+
+    fn each_differing(&mut self, mut each: impl FnMut(usize, Vec<u8>)) -> Result<(), DeviceError> {
+        let mut found = self.inspector.inspect(self.device, self.snapshot, &self.pieces, InspectionMode::Settle)?;
+        found.wrong.sort_unstable();
+        for piece in found.wrong {
+            each(piece, self.read_piece(piece)?);
+        }
+        self.restore()
     }
 
     pub fn recorded_pieces(&self) -> RecordedPieces<'_> {

@@ -16,6 +16,7 @@ use mneme_model::result::ReplayStatus;
 
 use super::kept::OwnVariables;
 use super::launch::{launch_once, repaired};
+use super::left::{Contents, Left};
 use super::message::{RunOutcome, RunRequest, RunSpec, VARIES};
 use super::report::{self, BufferFailure, MOST_TOLD};
 use super::resident::{MemoryVerdict, ResidentMemory};
@@ -66,14 +67,37 @@ impl Series<'_> {
     pub fn once(
         &self,
         memory: &mut ResidentMemory<'_>,
-        given: &BTreeMap<usize, Vec<u8>>,
+        given: &Contents,
         done: &mut RunOutcome,
-    ) -> Result<BTreeMap<usize, Vec<u8>>, DeviceError> {
+    ) -> Result<Contents, DeviceError> {
+        self.run_on(memory, given, done)?;
+        repaired(memory.take_differing(), done)
+    }
+
+    /// The same, but holds no more than memory has room for.
+    ///
+    /// # Errors
+    /// As for [`Series::once`].
+    pub fn left_by_once(
+        &self,
+        memory: &mut ResidentMemory<'_>,
+        given: &Contents,
+        done: &mut RunOutcome,
+    ) -> Result<Left, DeviceError> {
+        self.run_on(memory, given, done)?;
+        repaired(memory.take_left(), done)
+    }
+
+    fn run_on(
+        &self,
+        memory: &mut ResidentMemory<'_>,
+        given: &Contents,
+        done: &mut RunOutcome,
+    ) -> Result<(), DeviceError> {
         given.iter().try_for_each(|(piece, bytes)| memory.write(*piece, bytes))?;
         self.moved.bring(self.device)?;
         launch_once(self.device, self.function, &self.launch, self.arguments, memory, done)?;
-        repaired(self.moved.take_back(self.device), done)?;
-        repaired(memory.take_differing(), done)
+        repaired(self.moved.take_back(self.device), done)
     }
 
     fn launches(

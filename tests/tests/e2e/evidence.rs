@@ -163,6 +163,17 @@ fn a_kernel_that_ends_on_few_inputs_is_proven_by_gentle_ones() {
 }
 
 #[test]
+fn few_contexts_are_lost_to_inputs() {
+    let recording = second_launches("fragile");
+    let picky = instance(&recording, "picky");
+    let replay = picky.replay("default<O3>").args(["--fresh", "3", "--fresh-seed", "0"]).succeed();
+    let json = replay.json();
+    let fresh = &json["Result"]["evidence"]["fresh_inputs"];
+    // After the first loss, numbers only change in their last bits.
+    assert_eq!((&fresh["agreed"], &fresh["discarded"]), (&3.into(), &1.into()), "{json:#}");
+}
+
+#[test]
 fn code_that_only_rounds_otherwise_agrees() {
     if !have_compiler("code_that_only_rounds_otherwise_agrees") {
         return;

@@ -4,14 +4,17 @@
 //! `none` uses none.
 
 use std::ffi::OsStr;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use mneme_e2e::apps::{APPS, App, app, sources};
 use mneme_e2e::command::run;
-use mneme_e2e::installation::TestDevice;
+use mneme_e2e::installation::{TestDevice, have_compiler};
 use mneme_e2e::recording::{
     Recording, TestInstance, check_everything, load_kernels, record_executable_into, replay_everything,
 };
+use mneme_model::checked_text::write_checksum;
+use mneme_model::hash::checksum;
 use mneme_recording::CodeKind;
 use mneme_system::exit;
 use serde_json::json;
@@ -80,6 +83,47 @@ fn specialised_winners_are_used_wherever_memory_lies() {
     };
     assert_eq!(replaced(&["1"]), (json!(1), json!(1)));
     assert_eq!(replaced(&["2"]), (json!(0), json!(1)), "another size");
+}
+
+/// A pipeline that is wrong on the recorded input does not judge how other code rounds.
+#[test]
+fn a_wrong_pipeline_judges_no_rounding() {
+    let Some(nvcc) = nvcc("a wrong pipeline").filter(|_| have_compiler("a wrong pipeline")) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let (binary, source) = (folder.path().join("fragile"), folder.path().join("given.cu"));
+    build(&nvcc, &sources().join("fragile.cu"), &PTX_90, &binary);
+    let recording = Recording::of_executable(&binary, &[]);
+    let (database, kernel) = recording.kernel("square");
+    let square = TestInstance::new(&database, kernel.instances.keys().next().unwrap());
+    // The application's own code stays, and its pipelines leave out the sum.
+    let module = &kernel.modules[0];
+    let right = fs::read_to_string(recording.folder().join(module)).unwrap();
+    let wrong: String = right
+        .lines()
+        .map(|line| match line.trim().strip_prefix("fma.rn.f32").and_then(|operands| operands.rsplit_once(',')) {
+            Some((product, _)) => format!("\tmul.rn.f32 {product};\n"),
+            None => format!("{line}\n"),
+        })
+        .collect();
+    assert_ne!(right.trim_end(), wrong.trim_end());
+    fs::write(recording.folder().join("wrong.ptx"), &wrong).unwrap();
+    let text = fs::read_to_string(&database).unwrap();
+    let sum = |text: &str| checksum(text.as_bytes()).to_string();
+    let list = |name: &str| format!("\"{name}\"");
+    let changed = text.replacen(&list(module), &list("wrong.ptx"), 1).replacen(&sum(&right), &sum(&wrong), 1);
+    let mut changed = changed.into_bytes();
+    write_checksum(&mut changed);
+    fs::write(&database, changed).unwrap();
+    // It is right on integers, and between the right result and that of the pipelines on other numbers.
+    let body = "__global__ void square(float *out, const float *in, size_t n) {
+        size_t i = blockIdx.x * (size_t)blockDim.x + threadIdx.x;
+        if (i < n) out[i] = in[i] * in[i] + in[i] - (in[i] == floorf(in[i]) ? 0.0f : 0.004f * in[i]);
+    }";
+    fs::write(&source, body).unwrap();
+    let replay = square.replay("default<O3>").args(["--source", source.to_str().unwrap(), "--fresh", "1"]);
+    let outcome = replay.args(["--fresh-seed", "0"]).outcome();
+    let result = &outcome.json()["Result"];
+    assert_eq!((&result["status"], &result["verified"]), (&"unproven".into(), &false.into()), "{outcome}");
 }
 
 /// A kernel in the recorded image is recognised by the image. In any other image, its code is compared and must be

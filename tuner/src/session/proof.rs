@@ -99,14 +99,9 @@ pub fn useful_inputs(
         if results.len() < baseline.len() || !results.iter().all(tried) {
             break;
         }
-        let trial = match results.iter().all(|result| result.status.is_as_recorded()) {
-            true if results.iter().all(agrees) => InputTrial::Useful,
-            true => InputTrial::Useless,
-            false => InputTrial::Lost,
-        };
         summary.tried += 1;
         summary.seeds.push(seed);
-        choice.note(seed, trial);
+        choice.note(seed, InputTrial::of(&results));
     }
     let SeedChoice { useful: seeds, discarded, .. } = choice;
     (summary.agreed, summary.discarded) = (seeds.len() as u32, discarded.len() as u32);
@@ -118,12 +113,6 @@ pub fn input_limit(baseline: &ReplayResult) -> Option<f64> {
     let longest = baseline.exec_time.iter().max()?;
     let bytes = baseline.evidence.as_ref().map_or(0, |evidence| evidence.compared);
     Some(LEAST_LIMIT + RUNS_ON_INPUT * (*longest + bytes) as f64 * 1e-9)
-}
-
-/// Whether a run on a fresh input has the same result as the application's own code.
-fn agrees(result: &ReplayResult) -> bool {
-    let agreed = result.evidence.as_ref().is_some_and(|evidence| evidence.fresh_inputs.agreed > 0);
-    agreed && result.status.is_as_recorded()
 }
 
 /// Whether a finalist passed without doubts, and on an input if there are any.
