@@ -59,8 +59,9 @@ impl Job {
 
     /// Whether it may also run on fresh inputs if the recorded one proves too little.
     pub fn may_have_fresh_inputs(&self) -> bool {
-        let RunSpec { fresh_inputs, survey, digest, calibrate, memory, observe, .. } = &self.run;
-        fresh_inputs.is_empty() && !survey && !digest && calibrate.is_none() && memory.is_none() && observe.is_none()
+        let RunSpec { fresh_inputs, survey, digest, calibrate, memory, observe, alone, .. } = &self.run;
+        let is_plain = !survey && !digest && calibrate.is_none() && memory.is_none() && observe.is_none();
+        is_plain && fresh_inputs.is_empty() && alone.is_none()
     }
 
     pub fn configuration(&self) -> &Configuration {
@@ -115,13 +116,19 @@ impl Job {
             attributes: context.recorded.attributes(),
             oracle: None,
             pipelines: Vec::new(),
+            own_process: false,
+            is_compiled: built.lifted || (context.is_ir(&self.build) && !configuration.original),
             dump: context.dump.clone(),
             watch: built.instrumented.as_ref().map(|instrumented| InstrumentedCode {
                 sites: instrumented.sites.len() as u64,
                 static_shared: instrumented.shared_bytes,
                 has_shared: instrumented.has_shared,
             }),
-            spec: RunSpec { survey: context.survey || self.run.survey, ..self.run.clone() },
+            spec: RunSpec {
+                survey: context.survey || self.run.survey,
+                further_inputs: context.may_lose_more(),
+                ..self.run.clone()
+            },
         }
     }
 }

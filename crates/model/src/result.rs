@@ -126,6 +126,10 @@ pub struct Evidence {
     pub ignored: u64,
     /// Runs on the recorded input, all of which left memory as recorded.
     pub runs: u64,
+    /// Further runs, each in a process of its own: so runs code that uses the device's heap, where an earlier run may
+    /// have left something.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub own_processes: u64,
     /// Why a launch in the application may do something else than these runs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<Doubt>,
@@ -156,10 +160,15 @@ impl Evidence {
         (self.shown > 0 && is_shown) || (self.fresh_inputs.shown > 0 && is_agreed)
     }
 
+    /// The sentence about code with a doubt.
+    pub fn doubtful(doubt: &Doubt) -> String {
+        format!("memory is as recorded, but {}", doubt.sentence())
+    }
+
     /// Why the result proves nothing: one sentence with the remedy.
     pub fn shortage(&self) -> String {
         if let Some(doubt) = self.doubts.first() {
-            return format!("memory is as recorded, but {}", doubt.sentence());
+            return Self::doubtful(doubt);
         }
         let Self { written, shown, .. } = self;
         let what = match (written, shown) {
@@ -181,7 +190,8 @@ pub enum Doubt {
     KeepsState { variables: Vec<String> },
     /// It reads a clock, and the application's own code does not.
     ReadsClock,
-    /// It allocates memory on the device, which outlasts the launch, and the application's own code does not.
+    /// It allocates memory on the device, and the application's own code does not. Whether it frees all of it is
+    /// unknown, because it was given as machine code or PTX, or all runs were in one process.
     UsesHeap,
     /// A fresh input takes it so many times as long as the recorded one, compared with the application's own code.
     SlowerOnFreshInputs { ratio: f64 },
@@ -203,7 +213,9 @@ impl Doubt {
                 "the code reads a clock, so that a later launch may do something else: have it do without".into()
             }
             Self::UsesHeap => {
-                "the code allocates memory on the device, where a later launch may find what it has left: have it do without".into()
+                "the code allocates memory on the device, where a later launch may find what it has left: give it as a source or IR, without \
+                 --isolation none"
+                    .into()
             }
             Self::SlowerOnFreshInputs { ratio } => format!(
                 "the code takes {ratio:.1} times as long on other inputs, compared with the application's own code: it is made for the recorded \
@@ -230,6 +242,9 @@ pub struct FreshInputs {
     /// Those that say nothing: the application's own code fails on them, varies, takes over ten times its time, or
     /// leaves memory as it is.
     pub discarded: u32,
+    /// Of these, those on which the application's own code lost the device's context.
+    #[serde(skip_serializing_if = "is_nothing")]
+    pub lost: u32,
     /// Those on which the code agrees with the application's own.
     pub agreed: u32,
     /// Of these, those on which it only rounds otherwise: its results lie between those of the application's own code

@@ -96,6 +96,11 @@ impl Executor {
         self.ready && self.allowance.is_none()
     }
 
+    /// Whether it has run something.
+    pub fn has_run(&self) -> bool {
+        self.order > 0
+    }
+
     /// Whether the last order has arrived. If an executor ends before, someone else killed it while it was idle.
     pub fn began(&self) -> bool {
         self.began

@@ -9,8 +9,10 @@
 use std::collections::BTreeSet;
 
 use mneme_device::{Device, DeviceError, DeviceModule};
+use mneme_image::ir_section::HEAP_COUNT;
 use mneme_image::{code_object, cpu_object, cubin};
 
+use super::message::RunRequest;
 use crate::recording::snapshot::{Snapshot, SnapshotRegion};
 
 /// Larger variables, in bytes, take too long to read after each of many runs.
@@ -83,8 +85,9 @@ impl OwnVariables {
 
 /// The function that reads the clock in CPU code objects.
 const CLOCK: &str = "__mneme_cpu_clock";
-/// The function that allocates memory in cubins.
+/// The functions that allocate memory in cubins and in CPU code objects. AMD's code does not show it.
 const HEAP: &str = "malloc";
+const CPU_HEAP: &str = "__mneme_cpu_malloc";
 
 /// Device services by which a kernel's code can behave differently in each launch.
 #[derive(Clone, Copy, Debug, Default)]
@@ -102,9 +105,22 @@ impl Habits {
                 uses_heap: cubin.undefined(kernel).iter().any(|function| function == HEAP),
             });
         }
-        // The CPU device has no heap.
-        Self { reads_clock: cpu_object::calls(image, entry, CLOCK), uses_heap: false }
+        let calls = |function| cpu_object::calls(image, entry, function);
+        Self { reads_clock: calls(CLOCK), uses_heap: calls(CPU_HEAP) }
     }
+}
+
+impl Habits {
+    /// Those of the code under test and of the application's own code.
+    pub fn of_both(order: &RunRequest, blob: &[u8]) -> [Self; 2] {
+        let own = order.oracle.as_ref().map_or_else(Self::default, |own| Self::of(own.code(blob), &own.entry));
+        [Self::of(order.code(blob), &order.entry), own]
+    }
+}
+
+/// Whether code counts the allocations that it leaves on the heap, in a variable like others.
+pub fn counts_allocations(image: &[u8]) -> bool {
+    names(image).iter().any(|name| name == HEAP_COUNT)
 }
 
 /// The variables of a code object that its code may write.

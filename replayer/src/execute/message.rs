@@ -43,7 +43,19 @@ pub struct RunRequest {
     pub oracle: Option<Oracle>,
     /// The recorded pipeline with and without fusing multiplications and additions.
     pub pipelines: Vec<Oracle>,
+    /// The executor is new and runs nothing after this request.
+    pub own_process: bool,
+    /// LLVM has compiled the code from IR.
+    pub is_compiled: bool,
     pub spec: RunSpec,
+}
+
+impl RunRequest {
+    /// The code under test in the blob of the request.
+    pub fn code<'b>(&self, blob: &'b [u8]) -> &'b [u8] {
+        let end = self.oracle.as_ref().map_or(blob.len(), |oracle| oracle.bytes.start.min(blob.len()));
+        &blob[..end]
+    }
 }
 
 /// Other code for the kernel, and its launch. The code follows the code object in the blob.
@@ -61,6 +73,21 @@ pub struct Oracle {
     pub is_own: bool,
     /// Whether the code under test is identical and has the same launch.
     pub is_same: bool,
+}
+
+impl Oracle {
+    pub fn code<'b>(&self, blob: &'b [u8]) -> &'b [u8] {
+        blob.get(self.bytes.clone()).unwrap_or_default()
+    }
+}
+
+/// What an executor runs if it runs nothing else before. Such runs are few and not measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FirstRun {
+    /// One run on the recorded input, and after that one on a fresh input.
+    Recorded,
+    /// One run on a fresh input.
+    Fresh,
 }
 
 /// How to run a code object, and what to report.
@@ -84,12 +111,16 @@ pub struct RunSpec {
     pub counters: Vec<String>,
     /// Seeds of the fresh inputs to run on after the series.
     pub fresh_inputs: Vec<u64>,
+    /// Code that fresh inputs slow down may run on further ones, on which the application's own code may fail.
+    pub further_inputs: bool,
     /// Pipelines that round differently may judge fresh inputs.
     pub pipelines: bool,
     /// Time limit for all runs, if it differs from the configuration's.
     pub limit: Option<Duration>,
     /// Look for races, for state that the code keeps, and for behaviour specific to the recorded input.
     pub thorough: bool,
+    /// Only this, in an executor of its own.
+    pub alone: Option<FirstRun>,
     /// The code is unproven unless it agrees on a fresh input.
     pub needs_fresh_input: bool,
     /// Find the bytes of these regions that the code only writes. The code is known to be right.
@@ -219,6 +250,8 @@ pub struct RunOutcome {
     pub evidence: Option<Evidence>,
     /// The results on fresh inputs.
     pub fresh_inputs: FreshInputs,
+    /// The seeds of those on which the code agrees.
+    pub agreed: Vec<u64>,
     /// The code differs on a fresh input, but a pipeline that rounds differently may agree.
     pub wants_pipelines: bool,
     /// Runs on the recorded input that left memory as recorded.

@@ -15,9 +15,9 @@ use mneme_model::result::{Doubt, Evidence, Metrics, ReplayStatus};
 use super::calibration::Calibration;
 use super::counting::{self, CountedSeries};
 use super::fresh::{FreshBasis, FreshRuns};
-use super::kept::{Habits, OwnVariables};
+use super::kept::{self, Habits, OwnVariables};
 use super::launch::repaired;
-use super::message::{Oracle, RunOutcome, RunRequest};
+use super::message::{FirstRun, Oracle, RunOutcome, RunRequest};
 use super::nvml::Nvml;
 use super::observe::Observer;
 use super::resident::ResidentMemory;
@@ -51,16 +51,6 @@ pub struct Runner<'a> {
     evidence: Option<(Vec<RegionComparison>, Evidence)>,
 }
 
-/// The code under test in the blob of a request.
-fn own_code<'b>(order: &RunRequest, blob: &'b [u8]) -> &'b [u8] {
-    let end = order.oracle.as_ref().map_or(blob.len(), |oracle| oracle.bytes.start.min(blob.len()));
-    &blob[..end]
-}
-
-fn code_of<'b>(other: Option<&Oracle>, blob: &'b [u8]) -> &'b [u8] {
-    other.and_then(|other| blob.get(other.bytes.clone())).unwrap_or_default()
-}
-
 impl<'a> Runner<'a> {
     pub fn new(device: &'a dyn Device, plan: &'a ExecutorPlan<'a>, untimed: String) -> Self {
         let starting = device.bus_id().filter(|_| plan.is_nvidia()).map(|bus_id| {
@@ -92,7 +82,7 @@ impl<'a> Runner<'a> {
     ) -> RunOutcome {
         let timer_reason = self.untimed.clone();
         let mut done = RunOutcome { status: ReplayStatus::RuntimeError, timer_reason, ..RunOutcome::default() };
-        let module = match self.device.load(own_code(order, image)) {
+        let module = match self.device.load(order.code(image)) {
             Ok(module) => module,
             Err(error) => {
                 done.error = format!("the device does not take the code object: {error}");
@@ -118,6 +108,13 @@ impl<'a> Runner<'a> {
     fn prove(&mut self, order: &RunRequest, done: &mut RunOutcome) {
         // Hashed memory was not compared.
         if done.status != ReplayStatus::Verified || order.spec.digest || order.spec.calibrate.is_some() {
+            return;
+        }
+        if order.spec.alone.is_some() {
+            // Other runs show enough.
+            if let Some(doubt) = done.doubts.first() {
+                (done.status, done.error) = (ReplayStatus::Unproven, Evidence::doubtful(doubt));
+            }
             return;
         }
         let comparisons = self.plan.bounds.comparisons(order.spec.tolerance);
@@ -192,10 +189,10 @@ impl<'a> Runner<'a> {
             return Ok(());
         }
         let mut own = match order.spec.thorough {
-            true => OwnVariables::of(device, self.plan.snapshot, module, own_code(order, blob))?,
+            true => OwnVariables::of(device, self.plan.snapshot, module, order.code(blob))?,
             false => OwnVariables::default(),
         };
-        if !series.run(memory, survey.as_mut(), done)? {
+        if order.spec.alone != Some(FirstRun::Fresh) && !series.run(memory, survey.as_mut(), done)? {
             return Ok(());
         }
         repaired(own.look(device), done)?;
@@ -223,7 +220,7 @@ impl<'a> Runner<'a> {
             }
             done.variations = Some(variations);
         }
-        if order.spec.thorough {
+        if order.spec.thorough && order.spec.alone.is_none() {
             series.repeat(memory, &mut own, done)?;
         }
         if let Some(oracle) = order.oracle.as_ref().filter(|_| done.status == ReplayStatus::Verified) {
@@ -251,11 +248,10 @@ impl<'a> Runner<'a> {
         if !variables.is_empty() {
             done.doubts.push(Doubt::KeepsState { variables });
         }
-        let (code, oracle) = (own_code(order, blob), code_of(order.oracle.as_ref(), blob));
-        let own_entry = order.oracle.as_ref().map_or("", |oracle| oracle.entry.as_str());
-        let (its, own) = (Habits::of(code, &order.entry), Habits::of(oracle, own_entry));
+        let [its, own] = Habits::of_both(order, blob);
         done.doubts.extend((its.reads_clock && !own.reads_clock).then_some(Doubt::ReadsClock));
-        done.doubts.extend((its.uses_heap && !own.uses_heap).then_some(Doubt::UsesHeap));
+        let is_clean = order.own_process && order.is_compiled && kept::counts_allocations(order.code(blob));
+        done.doubts.extend((its.uses_heap && !own.uses_heap && !is_clean).then_some(Doubt::UsesHeap));
         // A kernel that reads only its arguments has no other input.
         let needs_fresh_input = order.spec.needs_fresh_input && memory.has_input();
         done.doubts.extend((needs_fresh_input && done.fresh_inputs.agreed == 0).then_some(Doubt::NoFreshInput));
@@ -282,13 +278,14 @@ impl<'a> Runner<'a> {
         let runs = FreshRuns {
             code,
             oracle: &oracle_series,
-            oracle_code: chunk_id(code_of(Some(oracle), blob)),
+            oracle_code: chunk_id(oracle.code(blob)),
             pipelines: &pipelines,
             about: oracle,
             memory,
             basis: &mut self.fresh,
             done,
-            is_timed: code.order.spec.thorough,
+            is_timed: code.order.spec.thorough && code.order.spec.alone != Some(FirstRun::Fresh),
+            is_first: code.order.spec.alone == Some(FirstRun::Fresh),
         };
         let judged = runs.judge(&code.order.spec.fresh_inputs);
         for module in modules {
@@ -307,7 +304,7 @@ impl<'a> Runner<'a> {
         done: &mut RunOutcome,
     ) -> Option<(DeviceModule, Series<'s>)> {
         let device = code.device;
-        let module = device.load(code_of(Some(other), blob)).ok()?;
+        let module = device.load(other.code(blob)).ok()?;
         let launch = Launch {
             grid: other.grid,
             block: other.block,

@@ -2,9 +2,11 @@
 //!
 //! Decides what is built and run when, in which processes, on which device.
 
+mod alone;
 mod architecture;
 mod builds;
 pub mod engine;
+mod identity;
 mod pool;
 pub mod queue;
 mod shared;

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use mneme_builds::BuildKey;
 
+use super::alone::AloneRuns;
 use crate::job::Job;
 
 /// A configuration that waits to be built or run.
@@ -17,6 +18,8 @@ pub struct PendingJob {
     /// The version of LLVM that builds it.
     pub llvm: u32,
     pub start: jiff::Timestamp,
+    /// Its runs in processes of their own, once the usual ones are done.
+    pub alone: Option<Box<AloneRuns>>,
     place: QueuePosition,
 }
 
@@ -35,7 +38,7 @@ impl Queue {
     pub fn push(&mut self, job: Job, llvm: u32, start: jiff::Timestamp) {
         let place = (Reverse(job.schedule.priority), self.count);
         self.count += 1;
-        self.put_back(PendingJob { key: job.build.key(), job, llvm, start, place });
+        self.put_back(PendingJob { key: job.build.key(), job, llvm, start, alone: None, place });
     }
 
     /// Returns a configuration to its previous position.

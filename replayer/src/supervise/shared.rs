@@ -7,28 +7,13 @@ use std::rc::Rc;
 
 use mneme_builds::BuildOutcome;
 use mneme_model::device::Description;
-use mneme_model::hash::{ChunkId, chunk_id};
-use mneme_model::protocol::StoppingRule;
 
+use super::identity::Identity;
 use super::queue::PendingJob;
-use crate::execute::message::{RunOutcome, RunRequest, RunSpec};
+use crate::execute::message::RunOutcome;
 
 /// How many results are remembered.
 const REMEMBERED: usize = 8192;
-
-/// Equal for indistinguishable runs: the executor's whole input, the time limit, and the device if it matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Identity(ChunkId, ChunkId);
-
-impl Identity {
-    pub fn of(run: &RunRequest, image: &[u8], limit: std::time::Duration, device: Option<i32>) -> Self {
-        // A rule's baseline does not change the runs.
-        let stopping = run.spec.stopping.map(|rule| StoppingRule { near: None, hopeless_ns: None, ..rule });
-        let run = RunRequest { spec: RunSpec { stopping, ..run.spec.clone() }, ..run.clone() };
-        let request = serde_json::to_vec(&(run, limit, device)).expect("plain data serialises");
-        Self(chunk_id(image), chunk_id(&request))
-    }
-}
 
 /// The outcome of a run, and the id under which it was submitted.
 pub struct SettledRun {

@@ -16,14 +16,17 @@ use mneme_sandbox::readiness::{Waiting, WatchedSource};
 use mneme_system::exit;
 use nix::poll::PollFlags;
 
+use super::alone::AloneRuns;
 use super::architecture::TargetArchitecture;
 use super::builds::Builds;
+use super::identity::Identity;
 use super::pool::{ExecutorPool, PoolEvent, RunningJob};
 use super::queue::{PendingJob, Queue};
-use super::shared::{Follower, Identity, SettledRun, Shared};
+use super::shared::{Follower, SettledRun, Shared};
 use super::{Client, SupervisorEvent};
 use crate::context::ReplayContext;
 use crate::error::Fatal;
+use crate::execute::kept::Habits;
 use crate::execute::message::{Oracle, RunOutcome, RunRequest, RunSpec};
 use crate::job::Job;
 use crate::recording::decoder::Decoder;
@@ -331,9 +334,15 @@ impl<'a> Supervisor<'a> {
             };
             let mut run = pending.job.run(built, self.context);
             let others = self.judges(&pending.job).unwrap_or_default().add_to(&mut run, image);
+            // The heap outlasts runs; only code that may keep something on purpose is examined.
+            run.own_process = run.spec.thorough && {
+                let habits = Habits::of_both(&run, &[image, &others[..]].concat());
+                habits.iter().any(|code| code.uses_heap)
+            };
             let limit = pending.job.run_limit(self.context);
             let identity = Identity::of(&run, image, limit, pending.job.schedule.device);
-            if !pending.job.schedule.fresh {
+            // Runs in processes of their own are part of one result.
+            if !pending.job.schedule.fresh && pending.alone.is_none() {
                 if let Some(settled) = self.shared.settled(&identity) {
                     self.share(Follower { pending, outcome }, &settled);
                     continue;
@@ -348,8 +357,12 @@ impl<'a> Supervisor<'a> {
                 self.queue.put_back(pending);
                 return;
             };
-            if let Some(running) = self.pool.run(place, run, &others, limit, RunningJob { pending, outcome, identity })
-            {
+            if run.own_process && self.pool.renew(place) {
+                self.queue.put_back(pending);
+                return;
+            }
+            let running = RunningJob { pending, outcome, identity, own_process: run.own_process };
+            if let Some(running) = self.pool.run(place, run, &others, limit, running) {
                 self.queue.put_back(running.pending);
             }
         }
@@ -423,8 +436,10 @@ impl<'a> Supervisor<'a> {
                 followers.chain([running.pending]).for_each(|pending| self.queue.put_back(pending));
             }
             PoolEvent::Done(done) => {
-                let (RunningJob { pending, outcome, identity }, done, device) = *done;
+                let (RunningJob { pending, outcome, identity, own_process }, done, device) = *done;
                 self.note("a run is done");
+                let lost = &self.context.lost_on_inputs;
+                lost.set(lost.get() + done.fresh_inputs.lost);
                 let more = more_runs(self.context, &pending.job, &done);
                 if let Some(more) = more {
                     self.wants_fresh_inputs |= !more.pipelines;
@@ -435,6 +450,8 @@ impl<'a> Supervisor<'a> {
                     }
                     return Ok(());
                 }
+                let alone = self.run_alone(pending, identity, done, own_process);
+                let Some((pending, identity, done)) = alone else { return Ok(()) };
                 let settled = Rc::new(SettledRun { id: pending.job.schedule.id, done, device });
                 let followers = self.shared.settle(identity, &settled);
                 self.finish(pending, Some(outcome), &settled.done, settled.device.as_ref(), None);
@@ -444,6 +461,33 @@ impl<'a> Supervisor<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Queues the next of a configuration's runs in processes of their own. Returns the outcome of all if none is left.
+    fn run_alone(
+        &mut self,
+        mut pending: PendingJob,
+        identity: Identity,
+        done: RunOutcome,
+        own_process: bool,
+    ) -> Option<(PendingJob, Identity, RunOutcome)> {
+        let mut runs = match pending.alone.take() {
+            Some(mut runs) => {
+                runs.note(done);
+                runs
+            }
+            None if own_process && done.status == ReplayStatus::Verified => {
+                Box::new(AloneRuns::after(&pending.job.run, identity, done))
+            }
+            None => return Some((pending, identity, done)),
+        };
+        if let Some(next) = runs.next_run() {
+            (pending.job.run, pending.alone) = (next, Some(runs));
+            self.queue.put_back(pending);
+            return None;
+        }
+        pending.job.run = runs.usual;
+        Some((pending, runs.identity, runs.outcome))
     }
 
     /// Handles the report of a device: builds for another architecture start again.

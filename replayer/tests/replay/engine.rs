@@ -326,6 +326,40 @@ impl Server {
     }
 }
 
+/// What a submission leaves on the device's heap helps no later one.
+#[test]
+fn code_that_uses_the_heap_has_processes_of_its_own() {
+    // Elsewhere, the heap's address is unknown.
+    let Some(device) = device().filter(|device| *device == "cpu") else { return };
+    let find = "entry:
+  %room = call ptr @malloc(i64 16)
+  call void @free(ptr %room)
+  %begin = ptrtoint ptr %room to i64
+  %page = and i64 %begin, -65536
+  %far = add i64 %page, 1048576
+  %kept = inttoptr i64 %far to ptr
+";
+    let with = |use_it: &str| {
+        let text = include_str!("kernel.ll").replace("entry:\n", &(find.to_owned() + use_it));
+        text + "declare ptr @malloc(i64)\ndeclare void @free(ptr)\n"
+    };
+    let leaves = with("  store i64 7, ptr %kept\n");
+    let finds = with("  %known = load i64, ptr %kept\n  %is_known = icmp eq i64 %known, 7\n").replace(
+        "  %new = add i32 %old, %by\n",
+        "  %wrong = select i1 %is_known, i32 0, i32 1\n  %sum = add i32 %old, %by\n  %new = add i32 %sum, %wrong\n",
+    );
+    let mut server = Server::start(&Recording::make(), &["--device", device]);
+    for (id, text, status) in [(1, leaves, "verified"), (2, finds, "failed_verification")] {
+        server.say(&json!({"type": "submit", "id": id, "code": {"ir-text": text}}));
+        let result = server.result(id);
+        assert_eq!(result.status.name(), status, "{id}: {}", result.error);
+    }
+    server.say(&json!({"type": "submit", "id": 3}));
+    let result = server.result(3);
+    assert!(result.verified && result.evidence.unwrap().own_processes == 0, "other code needs none");
+    server.end();
+}
+
 #[test]
 fn what_is_no_request_is_answered_and_forgotten() {
     let Some(device) = device() else { return };

@@ -64,6 +64,20 @@ const HONEST: &[(&str, &str)] = &[
             for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) out[i] = mix(in[i]);
         }",
     ),
+    // It needs memory during a launch.
+    (
+        "mixed",
+        "KERNEL {
+            INDEX
+            unsigned *volatile room = (unsigned *)malloc(2 * sizeof(unsigned));
+            unsigned *scratch = room;
+            if (!scratch) return;
+            scratch[0] = in[i];
+            scratch[1] = mix(scratch[0]);
+            out[i] = scratch[1];
+            free(room);
+        }",
+    ),
     (
         "total",
         "KERNEL {
@@ -205,6 +219,53 @@ const CHEATS: &[(&str, &str, Option<&str>, &str)] = &[
     ),
 ];
 
+/// Cheats that find memory of the heap again.
+const HEAP_CHEATS: &[(&str, &str, Option<&str>, &str)] = &[
+    (
+        "kept on the heap by position",
+        "mixed",
+        Some(""),
+        "KERNEL {
+            INDEX HEAP
+            unsigned *kept = heap + (1 << 18) + 2 * i;
+            if (kept[1] != 7u) { kept[0] = mix(in[i]); kept[1] = 7u; }
+            out[i] = kept[0];
+        }",
+    ),
+    (
+        "kept on the heap by content",
+        "mixed",
+        Some("slower_on_fresh_inputs"),
+        "KERNEL {
+            INDEX HEAP
+            unsigned *kept = heap + (1 << 18) + 2 * i;
+            if (kept[1] != in[i] + 1u) { kept[0] = mix(in[i]); kept[1] = in[i] + 1u; }
+            out[i] = kept[0];
+        }",
+    ),
+    (
+        "allocated once",
+        "mixed",
+        Some("keeps_state"),
+        "KERNEL {
+            INDEX
+            unsigned launches = 0;
+            if (i == n - 1) {
+                unsigned *kept = (unsigned *)malloc(8);
+                unsigned *first = (unsigned *)((unsigned long long)kept & ~0xffffull);
+                if (first[0] == 7u) { launches = ++first[1]; free(kept); } else { first[0] = 7u; first[1] = 0u; }
+            }
+            out[i] = launches > 1000 ? 0u : mix(in[i]);
+        }",
+    ),
+];
+
+/// Has the heap mapped, and knows where the CPU device puts it.
+const HEAP: &str = "
+    #define HEAP unsigned *heap = (unsigned *)0x540000000000ull; \
+        if (threadIdx.x == 0) { void *volatile room = malloc(16); free(room); }
+";
+
 /// The number of rounds of `mixed`, so a launch is long enough to measure.
 fn rounds() -> u32 {
     if TestDevice::under_test() == TestDevice::Cuda { 20_000 } else { 300 }
@@ -239,7 +300,7 @@ impl Zoo {
     fn replay(&self, kernel: &str, source: &str) -> Value {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("given.cu");
-        fs::write(&path, format!("{}{source}", if kernel == "total" { TOTAL } else { MIXED })).unwrap();
+        fs::write(&path, format!("{HEAP}{}{source}", if kernel == "total" { TOTAL } else { MIXED })).unwrap();
         let replay = self.kernel(kernel).replay("default<O3>").args(["--source", path.to_str().unwrap()]);
         replay.outcome().json()["Result"].clone()
     }
@@ -253,7 +314,13 @@ fn no_cheat_verifies_and_honest_code_does() {
     let zoo = Zoo::open();
     ["mixed", "total"].iter().for_each(|kernel| drop(zoo.kernel(kernel).verify("default<O3>", &[])));
     let lookup = lookup();
-    let cheats = CHEATS.iter().copied().chain([("a look-up", "mixed", Some("slower_on_fresh_inputs"), &*lookup)]);
+    let of_the_heap = if TestDevice::under_test() == TestDevice::Cpu { HEAP_CHEATS } else { &[] };
+    let cheats = CHEATS.iter().chain(of_the_heap).copied().chain([(
+        "a look-up",
+        "mixed",
+        Some("slower_on_fresh_inputs"),
+        &*lookup,
+    )]);
     let honest = HONEST.iter().map(|(kernel, source)| ("honest", *kernel, None, *source));
     let waiting = Mutex::new(honest.chain(cheats).collect::<Vec<_>>());
     let wrong = Mutex::new(Vec::new());
@@ -265,7 +332,11 @@ fn no_cheat_verifies_and_honest_code_does() {
                     let doubts = &result["evidence"]["doubts"];
                     let is_right = match (name, expected) {
                         ("honest", _) => {
-                            result["status"] == "verified" && result["evidence"]["runs"].as_u64() >= Some(50)
+                            // Five on the recorded input and three on fresh ones.
+                            let own = source.contains("malloc").then_some(8);
+                            result["status"] == "verified"
+                                && result["evidence"]["runs"].as_u64() > Some(7)
+                                && result["evidence"]["own_processes"].as_u64() == own
                         }
                         (_, None) => result["verified"] == false && result["status"] != "compile_error",
                         (_, Some("")) => result["status"] == "failed_verification",

@@ -18,8 +18,8 @@ use mneme_system::exit;
 
 use self::device::PoolDevice;
 use self::leaving::{EndedExecutor, LeavingExecutor, Reason};
+use super::identity::Identity;
 use super::queue::PendingJob;
-use super::shared::Identity;
 use crate::context::ReplayContext;
 use crate::context::settings::Isolation;
 use crate::error::Fatal;
@@ -31,6 +31,8 @@ pub struct RunningJob {
     pub pending: PendingJob,
     pub outcome: Rc<BuildOutcome>,
     pub identity: Identity,
+    /// Its executor runs nothing else.
+    pub own_process: bool,
 }
 
 /// An event of the executors.
@@ -175,6 +177,16 @@ impl<'a> ExecutorPool<'a> {
         self.places.iter().position(|place| free(place) && meant(place))
     }
 
+    /// Replaces the executor of a free place if it has run something. Returns whether it has.
+    pub fn renew(&mut self, at: usize) -> bool {
+        let place = &mut self.places[at];
+        let Some(executor) = place.executor.take_if(|executor| executor.has_run()) else { return false };
+        self.leaving.push(LeavingExecutor::new(executor, place.device, Reason::Dismissed));
+        // Others will be needed.
+        self.devices[place.device].lost = true;
+        true
+    }
+
     /// Runs a configuration at a free place. Returns it if the executor has ended meanwhile, which is independent of
     /// the configuration.
     ///
@@ -268,7 +280,8 @@ impl<'a> ExecutorPool<'a> {
                     self.devices[device].lost = true;
                     self.replaced += 1;
                 }
-                if (done.broken || self.context.isolation == Isolation::Process)
+                let is_over = self.places[at].running.as_ref().is_some_and(|running| running.own_process);
+                if (done.broken || is_over || self.context.isolation == Isolation::Process)
                     && let Some(executor) = self.places[at].executor.take()
                 {
                     self.leaving.push(LeavingExecutor::new(executor, device, Reason::Dismissed));
