@@ -66,15 +66,21 @@ fn session(folder: &Folder, recordings: Option<&Path>) -> Result<Vec<AppliedWinn
     }
 
     // The recorded configuration has no trial number.
+    let summary = json(SUMMARY).unwrap_or_default();
     if best["trial"].is_null() {
-        mneme_system::remark!(
-            "mneme: {}: the recorded configuration is the best, so no winner is applied",
-            folder.display()
-        );
+        let folder = folder.display();
+        if summary["status"] == "interrupted" {
+            mneme_system::remark!(
+                "mneme: {folder}: the session was interrupted before it confirmed a winner, so none is applied; to continue it: mneme tune --resume --results-dir {folder}"
+            );
+        } else {
+            mneme_system::remark!(
+                "mneme: {folder}: the recorded configuration is the best, so no winner is applied"
+            );
+        }
         return Ok(Vec::new());
     }
     // A confirmation outranks the first measurement.
-    let summary = json(SUMMARY).unwrap_or_default();
     let in_turns = summary["confirmation"]["significant"].as_bool();
     let is_confirmed = if best["confirmed"].is_object() { Some(true) } else { in_turns };
     let is_slower = best["speedup"].as_f64().is_some_and(|speedup| speedup <= 1.0);

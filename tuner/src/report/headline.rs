@@ -79,6 +79,17 @@ pub fn confirmed(archive: &Archive) -> Option<(f64, f64, f64)> {
     Some((speedup["estimate"].as_f64()?, speedup["low"].as_f64()?, speedup["high"].as_f64()?))
 }
 
+/// What the speedup of a session without a confirmed winner means.
+fn unconfirmed(archive: &Archive) -> &'static str {
+    if archive.best["trial"].is_number() {
+        "speedup of the fastest trial, not confirmed"
+    } else if archive.summary["status"] == "interrupted" {
+        "speedup: interrupted before a winner was confirmed"
+    } else {
+        "speedup: the recorded configuration is the best"
+    }
+}
+
 /// A row of figures.
 pub fn figures(archive: &Archive) -> Markup {
     let is_time = archive.is_time;
@@ -103,7 +114,7 @@ pub fn figures(archive: &Archive) -> Markup {
                 @let confidence = archive.summary["confirmation"]["confidence"].as_f64().map_or(String::new(), |it| format!(", {:.0} % confidence", 100.0 * it));
                 (figure(&format!("{}×", ratio(estimate)), &format!("confirmed speedup, {} to {}{confidence}", ratio(low), ratio(high))))
             } @else if let Some(speedup) = speedup {
-                (figure(&format!("{speedup:.3}×"), if archive.best["trial"].is_number() { "speedup of the fastest trial, not confirmed" } else { "speedup: the recorded configuration is the best" }))
+                (figure(&format!("{speedup:.3}×"), unconfirmed(archive)))
             }
             @if let Some(best) = best { (figure(&chart::metric(best, is_time), &format!("best ({how})"))) }
             @if let Some(baseline) = baseline_metric(archive) {
@@ -167,6 +178,9 @@ pub fn winner(archive: &Archive) -> Markup {
         (Some(verdict), _) => verdict[..1].to_uppercase() + &verdict[1..] + ".",
         (None, Some(speedup)) if speedup > 1.0 => {
             "The best configuration was faster than the baseline in its trial; it was not measured again.".into()
+        }
+        (None, _) if archive.summary["status"] == "interrupted" => {
+            "The session was interrupted before a winner was confirmed.".into()
         }
         (None, _) => "No configuration was faster than the baseline.".into(),
     };

@@ -66,7 +66,7 @@ impl Session {
     fn judged(&mut self, best: Best) -> Best {
         let best = match best {
             // Candidates verified, but they are slower.
-            Best::Nothing if !self.standings.ranked(self.proposals.space()).is_empty() => Best::Recorded,
+            Best::Nothing if self.standings.summary.num_verified > 0 => Best::Recorded,
             best => best,
         };
         let summary = &mut self.standings.summary;

@@ -45,6 +45,7 @@ impl Session {
         let Some(baseline) = self.standings.baseline.clone() else { return Ok(None) };
         let configurations: Vec<Configuration> = finalists.iter().map(|trial| trial.config.clone()).collect();
         self.progress.pause();
+        self.progress.say("Measuring the best again, in turns with the baseline");
         let end = Instant::now() + self.settings.confirmation.time;
         let mut settings =
             RoundSettings { end: Some(end), seed: self.settings.search.seed, ..RoundSettings::default() };

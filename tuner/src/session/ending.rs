@@ -114,7 +114,7 @@ impl Session {
     }
 
     fn summarise(&mut self, outcome: &Result<(), SessionError>, best: &Best) {
-        let stands = !self.standings.ranked(self.proposals.space()).is_empty();
+        let stands = self.standings.summary.num_verified > 0;
         let status = match (outcome, &self.stop, best) {
             (Err(SessionError::Baseline(_)), ..) => "baseline_failed",
             (Err(SessionError::Unproven(_)), ..) => "unproven",
