@@ -74,9 +74,7 @@ fn session(folder: &Folder, recordings: Option<&Path>) -> Result<Vec<AppliedWinn
                 "mneme: {folder}: the session was interrupted before it confirmed a winner, so none is applied; to continue it: mneme tune --resume --results-dir {folder}"
             );
         } else {
-            mneme_system::remark!(
-                "mneme: {folder}: the recorded configuration is the best, so no winner is applied"
-            );
+            mneme_system::remark!("mneme: {folder}: the recorded configuration is the best, so no winner is applied");
         }
         return Ok(Vec::new());
     }
