@@ -31,14 +31,13 @@ const ALLOWED: [&str; 16] = [
 pub struct Refusal {
     pub status: ReplayStatus,
     pub reason: String,
-    pub compiler: Option<CompilerMessage>,
     /// The time limit that it exceeded, s.
     pub time_limit: Option<f64>,
 }
 
 impl Refusal {
     pub fn invalid(reason: impl ToString) -> Self {
-        Self { status: ReplayStatus::InvalidConfig, reason: reason.to_string(), compiler: None, time_limit: None }
+        Self { status: ReplayStatus::InvalidConfig, reason: reason.to_string(), time_limit: None }
     }
 }
 
@@ -174,13 +173,11 @@ impl Workshop {
             Err(SourceError::Late { seconds, .. }) => Ok(Err(Refusal {
                 status: ReplayStatus::Timeout,
                 reason: format!("its source takes more than {seconds} s to compile"),
-                compiler: None,
                 time_limit: Some(seconds),
             })),
             Err(SourceError::Rejected { text, .. }) => {
                 let reason = text.replace(&format!("{}/", file.parent().unwrap_or(&file).display()), "");
-                let compiler = Some(message(&reason));
-                Ok(Err(Refusal { status: ReplayStatus::CompileError, reason, compiler, time_limit: None }))
+                Ok(Err(Refusal { status: ReplayStatus::CompileError, reason, time_limit: None }))
             }
             Err(error) => Err(EvaluateError::Compiler(error)),
         }

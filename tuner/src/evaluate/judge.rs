@@ -261,7 +261,8 @@ impl Judge {
     }
 
     fn refused(candidate: &Prepared, refusal: Refusal) -> Judgement {
-        let Refusal { status, reason, compiler, time_limit } = refusal;
+        let Refusal { status, reason, time_limit } = refusal;
+        let compiler = (status == ReplayStatus::CompileError).then(|| code::message(&reason));
         let judgement = Judgement { status: status.name().into(), compiler, time_limit, ..draft(candidate) };
         Judgement { feedback: feedback::of(&judgement, &reason), ..judgement }
     }
