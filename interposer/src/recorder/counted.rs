@@ -1,4 +1,4 @@
-//! The fast path for launches that the recorder only counts. Most launches are of this kind.
+//! The fast path for launches that the recorder only counts, as it does most launches.
 //!
 //! The recorder only counts a launch if its kernel is not selected or was given up, if the launch repeats an instance,
 //! or if the kernel already has as many instances as may be recorded.
