@@ -661,7 +661,9 @@ fn a_result_that_cannot_be_written_is_one_sentence() {
         .unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(exit::INTERNAL), "{errors}");
-    assert!(errors.starts_with("mneme-replay: ") && errors.lines().count() == 1, "{errors}");
+    // A slow machine tells of its search before.
+    let told: Vec<&str> = errors.lines().filter(|line| !line.contains("looking for the bytes")).collect();
+    assert!(matches!(told[..], [one] if one.starts_with("mneme-replay: ")), "{errors}");
 }
 
 #[test]

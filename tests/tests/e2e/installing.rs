@@ -24,7 +24,8 @@ fn an_installation_is_complete() {
     }
     let folder = tempfile::tempdir().unwrap();
     let prefix = folder.path().join("prefix");
-    run(checkout().join("scripts/install")).arg(&prefix).env("CARGO_TARGET_DIR", target_folder()).succeed();
+    let install = run(checkout().join("scripts/install")).arg(&prefix).env("CARGO_TARGET_DIR", target_folder());
+    install.env("MNEME_PROFILE", "dev").succeed();
     for name in PROGRAMS {
         run(prefix.join("bin").join(name)).arg("--version").succeed();
         // The heading of a page names the program, with plain hyphens.
