@@ -117,7 +117,7 @@ class Evaluator:
         self._pending: dict[str, concurrent.futures.Future[Judgement]] = {}
         self._numbers = itertools.count(1)
         self._failure: Optional[EngineError] = None
-        # In a process group of its own, so that an interruption at the terminal is this process' to answer.
+        # A new process group, so that Ctrl-C at the terminal reaches only this process.
         self.process = subprocess.Popen(
             [*command, *options, "--candidates", "-"],
             stdin=subprocess.PIPE,

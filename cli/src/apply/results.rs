@@ -71,7 +71,7 @@ fn session(folder: &Folder, recordings: Option<&Path>) -> Result<Vec<AppliedWinn
         let folder = folder.display();
         if summary["status"] == "interrupted" {
             mneme_system::remark!(
-                "mneme: {folder}: the session was interrupted before it confirmed a winner, so none is applied; to continue it: mneme tune --resume --results-dir {folder}"
+                "mneme: {folder}: the session was interrupted before it confirmed a winner, so mneme applies none; continue it with mneme tune --resume --results-dir {folder}"
             );
         } else {
             mneme_system::remark!("mneme: {folder}: the recorded configuration is the best, so no winner is applied");

@@ -38,7 +38,7 @@ impl Heap {
         is_unused
     }
 
-    /// Allocates memory, at the lowest address that has room. Returns 0 if there is none.
+    /// Allocates memory at the lowest address that has room. Returns 0 if the heap is full.
     pub fn allocate(&self, bytes: u64) -> u64 {
         let mut table = self.table();
         table.open();
@@ -55,7 +55,7 @@ impl Heap {
         start
     }
 
-    /// Frees memory; null is no memory. Returns false if this is not the address of an allocation.
+    /// Frees memory, and ignores null. Returns false if no allocation begins at the address.
     pub fn release(&self, address: u64) -> bool {
         let mut table = self.table();
         let Some(mut size) = table.used.remove(&address) else { return address == 0 };

@@ -44,7 +44,7 @@ pub struct CudaSource<'a> {
     /// The compiler's time limit.
     pub limit: Duration,
     /// If a stranger may have written the source: the files and folders that it may include. The compiler then runs
-    /// confined, and reads nothing else but its own installation, the system's headers, and the toolkit.
+    /// confined: besides these it reads only its own installation, the system's headers, and the toolkit.
     pub confined: Option<&'a [PathBuf]>,
 }
 
@@ -125,7 +125,7 @@ impl CudaSource<'_> {
             .args(["-o", "-"]);
         command.stdin(Stdio::null());
         let Some(included) = self.confined else { return Ok(command) };
-        // What clang writes for a report of its own crash would include other files.
+        // clang's report of its own crash would contain other files.
         command.arg("-fno-crash-diagnostics");
         let program = program.canonicalize()?;
         // An installation has its programs in bin/ and its headers in lib/ beside it.

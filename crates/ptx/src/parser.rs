@@ -29,7 +29,7 @@ pub fn parse(text: &str) -> Result<Module<'_>, LiftError> {
 
 /// The type of a variable or parameter, up to its name.
 struct DeclaredType {
-    /// In bytes; the size of a vector if none is declared.
+    /// The alignment, bytes. Without a declared one, that of a vector is its size.
     align: Option<u64>,
     scalar: Scalar,
     /// Number of elements of a vector.
@@ -386,7 +386,7 @@ impl<'a> Parser<'a> {
                 self.expect(b')')?;
                 match address {
                     Constant::Address { name, offset, generic } => Ok(Constant::Masked { name, offset, generic, mask }),
-                    _ => self.fail("a mask of something that is no address"),
+                    _ => self.fail("the mask 0xff(…) needs an address"),
                 }
             }
             Operand::Int(value) => Ok(Constant::Int(value)),
