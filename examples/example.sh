@@ -2,7 +2,11 @@
 # [OPTIONS…], and becomes database, instance and options; the comment that an example begins with is its help.
 # shellcheck shell=bash
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-if [ -n "${MNEME_HOME:-}" ]; then PATH=$MNEME_HOME/bin:$PATH; else PATH=$root/target/release:$PATH; fi
+if [ -n "${MNEME_HOME:-}" ]; then
+    PATH=$MNEME_HOME/bin:$PATH
+else
+    PATH=$PATH:$root/target/release:$root/target/debug
+fi
 [ $# -ge 1 ] || { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2; exit 64; }
 for program in jq mneme-replay mneme-bisect; do
     command -v "$program" >/dev/null && continue

@@ -8,8 +8,9 @@ use mneme_system::files::progress;
 /// After how many milliseconds without a step writing counts as stuck: normally, and during a sync.
 const STUCK: [u32; 2] = [2000, 30_000];
 
-/// The most that one pause counts if it took longer, ms: an overloaded machine also writes more slowly.
-const LONGEST_PAUSE: u32 = 5;
+/// The most that one pause counts if it took longer, ms: an overloaded machine also writes more slowly, and a stopped
+/// process not at all. Twenty such pauses without a step are the end in any case.
+const LONGEST_PAUSE: u32 = 100;
 
 /// Waits while `goes_on`, unless writing is stuck, for at most this many milliseconds.
 pub fn wait_while(goes_on: impl Fn() -> bool, most: u32) {
