@@ -18,7 +18,7 @@ from mneme import private_files
 from mneme.engine import Engine, PathLike, code_message
 from mneme.futures import EvalFuture
 from mneme.memory import Memory, RegionDiff, diff
-from mneme.mneme_types import Configuration, ExperimentResult, plain
+from mneme.mneme_types import Configuration, ExperimentConfiguration, ExperimentResult, plain
 
 
 class AsyncReplayExecutor:
@@ -37,6 +37,9 @@ class AsyncReplayExecutor:
         ``config`` and ``result``; ``None`` keeps nothing.
     num_workers
         Configurations that may run at a time, one GPU each; ``None`` leaves it to the engine.
+    max_startup_failures
+        Without effect, for scripts that were written for the existing Mneme. ``mneme-replay`` replaces executors that
+        fail; if the engine does not start, this raises :class:`~mneme.errors.EngineError`.
     device
         ``"cpu"``, ``"cuda"``, ``"hip"``, a GPU's number or a list of them; as recorded by default.
     timeout
@@ -52,8 +55,9 @@ class AsyncReplayExecutor:
         iterations: Optional[int] = None,
         results_db_dir: Optional[PathLike] = None,
         num_workers: Optional[int] = None,
-        *,
         warmup: Optional[int] = None,
+        max_startup_failures: Optional[int] = None,
+        *,
         device: Optional[Union[str, int, Iterable[int]]] = None,
         timeout: Optional[float] = None,
         options: Iterable[str] = (),
@@ -71,6 +75,7 @@ class AsyncReplayExecutor:
         self.engine = Engine(record_db, record_id, arguments)
         self._folder = tempfile.TemporaryDirectory(prefix="mneme-")
         self._outputs = itertools.count(1)
+        self._ir: Any = None
         self._log_lock = threading.Lock()
         self._log = None
         if results_db_dir is not None:
@@ -83,6 +88,14 @@ class AsyncReplayExecutor:
     def hello(self) -> dict[str, Any]:
         """What the engine said of itself, the kernel and the device (docs/reference/protocol.md)."""
         return self.engine.hello
+
+    def set_ir(self, ir: Any) -> None:
+        """Replaces the recorded IR for all later submissions without code of their own; ``None`` restores it.
+
+        ``ir`` is what :meth:`submit` takes. A string that ends with ``.ll`` or ``.bc`` is a path too.
+        """
+        is_path = isinstance(ir, str) and ir.endswith((".ll", ".bc"))
+        self._ir = Path(ir) if is_path else ir
 
     def submit(
         self,
@@ -99,6 +112,8 @@ class AsyncReplayExecutor:
         ``ir`` replaces the recorded IR: an llvmlite module, textual IR, bitcode, or the path of a file; ``ptx`` and
         ``cubin`` likewise. With ``memory`` the result has what the kernel left in memory, see :meth:`memory`.
         """
+        if ir is None and ptx is None and cubin is None:
+            ir = self._ir
         outputs = {}
         if memory:
             outputs["memory"] = str(Path(self._folder.name) / f"memory-{next(self._outputs)}")
@@ -157,7 +172,8 @@ class AsyncReplayExecutor:
     def _record(self, future: Any) -> None:
         if future.cancelled() or future.exception() is not None:
             return
-        entry = {"hash": future.config.hash(), "config": future.config.to_dict(), "result": future.result().to_dict()}
+        config: ExperimentConfiguration = future.config
+        entry = {"hash": config.grounded().hash(), "config": config.to_dict(), "result": future.result().to_dict()}
         line = json.dumps(entry, default=plain)
         with self._log_lock:
             if self._log is not None and not self._log.closed:

@@ -152,7 +152,8 @@ class Engine:
     ) -> EvalFuture:
         """Queues one configuration."""
         if isinstance(config, ExperimentConfiguration):
-            fields: Mapping[str, Any] = config.to_dict()
+            # Values that do not apply may be anything.
+            fields: Mapping[str, Any] = config.grounded().to_dict()
         else:
             fields = with_shapes(config, self.hello["recorded"])
             config = ExperimentConfiguration.from_dict({**self.hello["recorded"], **fields})
@@ -186,6 +187,8 @@ class Engine:
             self._questions.append((reply, future))
             self._requests.put(encoding)
         answer: Any = future.result(timeout)
+        if answer is None:
+            raise TimeoutError(f"mneme-replay did not answer within {timeout} seconds")
         return dict(answer)
 
     def statistics(self) -> dict[str, Any]:

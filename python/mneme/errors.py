@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class MnemeError(Exception):
+class MnemeError(RuntimeError):
     """Base of all errors of this package. The text is one sentence that names the thing and the remedy."""
 
 
@@ -35,5 +35,5 @@ class Cancelled(MnemeError):
     """The configuration was cancelled before it ran."""
 
 
-class SpaceError(MnemeError):
+class SpaceError(MnemeError, ValueError):
     """A search space, or a parameter of one, cannot be used as asked."""

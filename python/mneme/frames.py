@@ -21,7 +21,7 @@ def rows(results: Iterable[ExperimentResult]) -> list[dict[str, Any]]:
         row: dict[str, Any] = {}
         if result.config is not None:
             _flatten("", result.config.to_dict(), row)
-            row["hash"] = result.config.hash()
+            row["hash"] = result.config.grounded().hash()
         plain = result.to_dict()
         row["status"] = result.status
         row["time"] = statistics.median(result.measured) if result.verified and result.measured else None

@@ -7,7 +7,7 @@ import concurrent.futures
 from collections.abc import Callable, Generator
 from typing import Any, Optional
 
-from mneme.mneme_types import ExperimentConfiguration
+from mneme.mneme_types import ExperimentConfiguration, ExperimentResult
 
 
 class EvalFuture(concurrent.futures.Future[Any]):
@@ -26,6 +26,29 @@ class EvalFuture(concurrent.futures.Future[Any]):
         self.config = config
         self.memory_file: Optional[str] = None
         self._on_cancel = on_cancel
+        self._error: Optional[str] = None
+
+    def result(self, timeout: Optional[float] = None) -> Any:
+        """Waits for the result, and returns it. ``None`` if there is none after ``timeout`` seconds."""
+        try:
+            result = super().result(timeout)
+        except concurrent.futures.TimeoutError:
+            if not self.done():
+                return None
+            result = super().result()
+        if self._error is not None:
+            raise RuntimeError(self._error)
+        return result
+
+    def set_error(self, error: str) -> None:
+        """Ends the future with a failed result that has this error.
+
+        If there is a result already, it gets the error, and :meth:`result` raises ``RuntimeError`` from now on.
+        """
+        if not self.done():
+            self.set_result(ExperimentResult(error=error, failed=True))
+            return
+        super().result().error = self._error = error
 
     def cancel(self) -> bool:
         """Gives the configuration up, unless it is done. One that runs already is finished, and nobody hears of it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from decimal import Decimal
 from typing import Any, Optional, Union
 
@@ -188,32 +188,36 @@ class ExperimentConfiguration:
         return self.problem() is None
 
     def ground(self) -> ExperimentConfiguration:
-        """This, in the form in which equal configurations are equal.
+        """Changes this configuration to the form in which equal configurations are equal, and returns it.
 
-        Parameters that do not apply are 0 (launch bounds that are not set have no values), indices are in order and
-        once each, and a tolerance has all its fields.
+        Parameters that do not apply become 0 (launch bounds that are not set have no values), indices are sorted and
+        unique, and a tolerance gets all its fields.
         """
-        grounded = ExperimentConfiguration(**{each.name: getattr(self, each.name) for each in fields(self)})
-        if not grounded.set_launch_bounds:
-            grounded.max_threads = 0
-            grounded.min_blocks_per_sm = 0
-        if not isinstance(grounded.specialize, bool):
-            grounded.specialize = sorted({int(index) for index in grounded.specialize}) or False
-        if grounded.timeout_s is not None:
-            grounded.timeout_s = float(grounded.timeout_s)
-        if grounded.tolerance is not None:
-            tolerance = {**_EXACT, **grounded.tolerance}
+        if not self.set_launch_bounds:
+            self.max_threads = 0
+            self.min_blocks_per_sm = 0
+        if not isinstance(self.specialize, bool):
+            self.specialize = sorted({int(index) for index in self.specialize}) or False
+        if self.timeout_s is not None:
+            self.timeout_s = float(self.timeout_s)
+        if self.tolerance is not None:
+            tolerance = {**_EXACT, **self.tolerance}
             tolerance["threshold"] = float(tolerance["threshold"])
             if not tolerance.get("ignore", True):
                 del tolerance["ignore"]
-            grounded.tolerance = tolerance
-        return grounded
+            self.tolerance = tolerance
+        return self
+
+    def grounded(self) -> ExperimentConfiguration:
+        """A copy that is grounded."""
+        return replace(self).ground()
 
     def hash(self) -> str:
-        """SHA-256 of the normal form: compact JSON with sorted keys of the grounded configuration, without
-        ``codegen_method``.
+        """SHA-256 of the compact JSON with sorted keys, without ``codegen_method``.
+
+        The hash of a grounded configuration is the ``config_hash`` of ``mneme tune``.
         """
-        data = self.ground().to_dict()
+        data = self.to_dict()
         del data["codegen_method"]
         return hashlib.sha256(_compact(data).encode()).hexdigest()
 

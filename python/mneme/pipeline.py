@@ -160,6 +160,10 @@ class PipelineManager:
         """All passes, with the parameters that they are tried with."""
         return list(self._passes)
 
+    def get_concrete_passes(self) -> dict[str, Pass]:
+        """The same by their texts, for :meth:`to_string`."""
+        return dict(self._passes)
+
     def generate(
         self, samples: int, mean_passes: float, std: float, allow_repeats: bool = True, seed: Optional[int] = 0
     ) -> list[list[Pass]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import ItemsView, Iterator, KeysView, MutableMapping, ValuesView
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Optional
 
@@ -15,35 +15,77 @@ from mneme.memory import Memory
 from mneme.mneme_types import ExperimentConfiguration, dim3
 
 
+class SnapshotFile(str):
+    """Path of a snapshot. ``fn`` is the same path, as in the existing Mneme."""
+
+    @property
+    def fn(self) -> str:
+        return str(self)
+
+
 class RecordedExecution(MutableMapping[str, "RecordedExecution.KernelInstance"]):
     """A recorded kernel; a mapping of its instances by dynamic hash."""
 
     @dataclass
     class KernelInstance:
-        """One recorded launch. ``shared_mem`` is in bytes, ``occ`` counts launches with this dynamic hash."""
+        """One recorded launch. ``shared_mem`` is in bytes, ``occ`` counts launches with this dynamic hash.
 
-        dhash: str
+        ``specializations`` says for each argument whether its value may be folded into the code.
+        """
+
+        static_hash: str
+        dynamic_hash: str
+        kernel_name: str
         args: list[Any]
         shared_mem: int
         block_dim: dim3
         grid_dim: dim3
+        specializations: list[bool]
         occ: int
-        prologue: str
-        epilogue: str
+        prologue_fn: InitVar[str]
+        epilogue_fn: InitVar[str]
         record_db: Optional[str] = field(default=None, repr=False, compare=False)
+        prologue: SnapshotFile = field(init=False)
+        epilogue: SnapshotFile = field(init=False)
+
+        def __post_init__(self, prologue_fn: str, epilogue_fn: str) -> None:
+            self.prologue, self.epilogue = SnapshotFile(prologue_fn), SnapshotFile(epilogue_fn)
 
         def __hash__(self) -> int:
-            return hash(self.dhash)
+            return hash((self.static_hash, self.dynamic_hash))
+
+        @property
+        def dhash(self) -> str:
+            """The same as ``dynamic_hash``."""
+            return self.dynamic_hash
+
+        @property
+        def available_specializations(self) -> list[int]:
+            """The arguments whose values may be folded, counted from 0."""
+            return [index for index, is_available in enumerate(self.specializations) if is_available]
+
+        def to_dict(self, base_dir: Optional[Path] = None) -> dict[str, Any]:
+            """The instance as a database has it: files by their names, or by their paths without ``base_dir``."""
+            return {
+                "Prologue": _named(self.prologue, base_dir),
+                "Epilogue": _named(self.epilogue, base_dir),
+                "BlockDims": self.block_dim.to_dict(),
+                "GridDims": self.grid_dim.to_dict(),
+                "SharedMem": self.shared_mem,
+                "Args": self.args,
+                "Occurrences": self.occ,
+            }
 
         def configuration(self) -> ExperimentConfiguration:
             """The configuration that repeats the launch."""
-            return ExperimentConfiguration(grid=self.grid_dim, block=self.block_dim, shared_mem=self.shared_mem)
+            grid, block = replace(self.grid_dim), replace(self.block_dim)
+            return ExperimentConfiguration(grid=grid, block=block, shared_mem=self.shared_mem)
 
         def engine(self, options: Any = ()) -> Engine:
             """A replay engine for this instance."""
             if self.record_db is None:
                 raise RecordingError("this instance was not loaded from a file; use RecordedExecution.from_json")
-            return Engine(self.record_db, self.dhash, options)
+            return Engine(self.record_db, self.dynamic_hash, options)
 
         def memory(self, moment: str, options: Any = ()) -> Memory:
             """Device memory of the ``"prologue"`` or the ``"epilogue"``, decoded by the engine.
@@ -63,22 +105,22 @@ class RecordedExecution(MutableMapping[str, "RecordedExecution.KernelInstance"])
 
     def __init__(
         self,
+        static_hash: str,
         kernel_name: str,
         demangled_name: str,
         llvm_files: list[str],
         arg_names: list[str],
-        available_specializations: list[bool],
+        specializations: list[bool],
         va_addr: str,
         va_size: int,
         kernel_instances: dict[str, KernelInstance],
-        static_hash: str = "",
         raw: Optional[dict[str, Any]] = None,
     ) -> None:
         self.kernel_name = kernel_name
         self.demangled_name = demangled_name
         self.llvm_files = llvm_files
         self.arg_names = arg_names
-        self.available_specializations = available_specializations
+        self.specializations = specializations
         self.va_addr = va_addr
         self.va_size = va_size
         self.kernel_instances = kernel_instances
@@ -98,19 +140,23 @@ class RecordedExecution(MutableMapping[str, "RecordedExecution.KernelInstance"])
             raw = json.loads(path.read_text(encoding="utf-8"))
             instances = {
                 dhash: KernelInstance(
-                    dhash=dhash,
+                    static_hash=str(raw["StaticHash"]),
+                    dynamic_hash=dhash,
+                    kernel_name=raw["KernelName"],
                     args=each["Args"],
                     shared_mem=each["SharedMem"],
                     block_dim=dim3.from_dict(each["BlockDims"]),
                     grid_dim=dim3.from_dict(each["GridDims"]),
+                    specializations=raw["Specializations"],
                     occ=each["Occurrences"],
-                    prologue=str(path.parent / each["Prologue"]),
-                    epilogue=str(path.parent / each["Epilogue"]),
+                    prologue_fn=str(path.parent / each["Prologue"]),
+                    epilogue_fn=str(path.parent / each["Epilogue"]),
                     record_db=str(path),
                 )
                 for dhash, each in raw["instances"].items()
             }
             return cls(
+                str(raw["StaticHash"]),
                 raw["KernelName"],
                 raw["DemangledName"],
                 [str(path.parent / module) for module in raw["Modules"]],
@@ -119,7 +165,6 @@ class RecordedExecution(MutableMapping[str, "RecordedExecution.KernelInstance"])
                 raw["VAddr"],
                 raw["VASize"],
                 instances,
-                str(raw["StaticHash"]),
                 raw,
             )
         except FileNotFoundError:
@@ -131,23 +176,28 @@ class RecordedExecution(MutableMapping[str, "RecordedExecution.KernelInstance"])
                 f"{path} is not a recording database: {error} is missing or of the wrong kind"
             ) from None
 
-    def to_json(self, fn: Optional[PathLike] = None) -> str:
-        """The database as text, with the instances that the mapping has now; also written to ``fn``."""
-        raw = dict(self._raw)
+    def to_dict(self, base_dir: Optional[Path] = None) -> dict[str, Any]:
+        """The database with the instances that the mapping has now: files by their names, or by their paths without
+        ``base_dir``.
+        """
+        static_hash = int(self.static_hash) if str(self.static_hash).isdigit() else self.static_hash
+        raw = {"StaticHash": static_hash, "BinaryBlobs": [], **self._raw}
         known = raw.get("instances", {})
-        raw["instances"] = {dhash: known.get(dhash) or _instance_to_json(each) for dhash, each in self.items()}
-        raw.setdefault("StaticHash", int(self.static_hash or 0))
+        raw["instances"] = {dhash: {**known.get(dhash, {}), **each.to_dict(base_dir)} for dhash, each in self.items()}
         raw.update(
             KernelName=self.kernel_name,
             DemangledName=self.demangled_name,
-            Modules=[Path(module).name for module in self.llvm_files],
+            Modules=[_named(module, base_dir) for module in self.llvm_files],
             ArgNames=self.arg_names,
-            Specializations=self.available_specializations,
+            Specializations=self.specializations,
             VAddr=self.va_addr,
             VASize=self.va_size,
         )
-        raw.setdefault("BinaryBlobs", [])
-        text = json.dumps(raw, indent=2) + "\n"
+        return raw
+
+    def to_json(self, fn: Optional[PathLike] = None) -> str:
+        """The database as text, with the names of its files; also written to ``fn``, beside which they have to be."""
+        text = json.dumps(self.to_dict(Path()), indent=2) + "\n"
         if fn is not None:
             with private_files.open_text(Path(fn), "w") as file:
                 file.write(text)
@@ -198,13 +248,5 @@ def _only_kernel(folder: Path) -> Path:
     raise RecordingError(f"{folder} holds {which}")
 
 
-def _instance_to_json(instance: KernelInstance) -> dict[str, Any]:
-    return {
-        "Prologue": Path(instance.prologue).name,
-        "Epilogue": Path(instance.epilogue).name,
-        "BlockDims": instance.block_dim.to_dict(),
-        "GridDims": instance.grid_dim.to_dict(),
-        "SharedMem": instance.shared_mem,
-        "Args": instance.args,
-        "Occurrences": instance.occ,
-    }
+def _named(file: str, base_dir: Optional[Path]) -> str:
+    return str(file) if base_dir is None else Path(file).name

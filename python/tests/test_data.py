@@ -126,6 +126,50 @@ def test_databases_round_trip(database: Path, recording: RecordedExecution, tmp_
         recording["5"]
 
 
+def test_instances_have_the_names_of_the_existing_mneme(
+    database: Path, recording: RecordedExecution, record_id: str
+) -> None:
+    raw, instance = json.loads(database.read_text()), recording[record_id]
+    assert (instance.static_hash, instance.dynamic_hash) == (str(raw["StaticHash"]), record_id)
+    assert instance.kernel_name == raw["KernelName"]
+    assert instance.prologue.fn == str(database.parent / raw["instances"][record_id]["Prologue"])
+    assert Path(instance.epilogue.fn).exists()
+    assert instance.specializations == recording.specializations == raw["Specializations"]
+    assert instance.available_specializations == [at for at, may in enumerate(raw["Specializations"]) if may]
+    assert recording.to_dict(database.parent) == raw
+    assert instance.to_dict()["Prologue"] == instance.prologue.fn
+
+
+def test_configurations_are_converted_for_proteus(
+    recording: RecordedExecution, record_id: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from mneme.convert import convert_to_json, export_proteus_tuned_kernel
+
+    instance = recording[record_id]
+    config, file = instance.configuration(), tmp_path / "tuned.json"
+    config.passes = "default<O1>"
+    convert_to_json(str(file), recording, instance, config)
+    tuned = json.loads(file.read_text())[instance.kernel_name]
+    assert (tuned["Pipeline"], tuned["OptLevel"], tuned["LaunchBounds"]) == ("default<O1>", 1, False)
+    assert "GridDim" not in tuned
+    assert f"PROTEUS_TUNED_KERNELS={file}" in capsys.readouterr().out
+    config.block.x //= 2
+    export_proteus_tuned_kernel(file, recording, instance, config, usage_filename=tmp_path / "usage.txt")
+    tuned = json.loads(file.read_text())[instance.kernel_name]
+    assert tuned["BlockDim"] == config.block.to_dict()
+    assert tuned["GridDim"] == instance.grid_dim.to_dict()
+    assert 'annotate("jit"' in (tmp_path / "usage.txt").read_text()
+    assert capsys.readouterr().out == ""
+
+
+def test_the_program_is_a_function_too(database: Path, tmp_path: Path) -> None:
+    from mneme.cli import main
+
+    assert main(["copy", str(database), str(tmp_path / "copy")]) == 0
+    assert RecordedExecution.from_json(tmp_path / "copy" / database.name).keys()
+    assert main(["ls", str(tmp_path / "none")]) == 66
+
+
 def test_bad_databases_are_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(RecordingError, match=r"there is no recording database .*none\.json"):
         RecordedExecution.from_json(tmp_path / "none.json")

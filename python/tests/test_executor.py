@@ -14,7 +14,9 @@ from mneme import (
     AsyncReplayExecutor,
     EngineError,
     EngineNotFound,
+    EvalFuture,
     ExperimentConfiguration,
+    ExperimentResult,
     RecordedExecution,
     RequestError,
 )
@@ -141,8 +143,56 @@ def test_results_are_appended_to_the_results_folder(database: Path, record_id: s
     (file,) = (tmp_path / "results").iterdir()
     entry = json.loads(file.read_text())
     assert entry["config"]["passes"] == "default<O1>"
-    assert entry["hash"] == ExperimentConfiguration.from_dict(entry["config"]).hash()
+    assert entry["hash"] == ExperimentConfiguration.from_dict(entry["config"]).ground().hash()
     assert entry["result"]["verified"]
+
+
+def test_arguments_by_position_are_those_of_the_existing_mneme(database: Path, record_id: str, tmp_path: Path) -> None:
+    with AsyncReplayExecutor(str(database), record_id, 3, str(tmp_path), 1, 1, 3, device=DEVICE) as executor:
+        result = executor.evaluate(ExperimentConfiguration(**executor.hello["recorded"]))
+    assert result.verified
+    assert (executor.iterations, executor.warmup, len(result.exec_time)) == (3, 1, 4)
+
+
+def test_values_that_do_not_apply_may_be_anything(executor: AsyncReplayExecutor) -> None:
+    config = ExperimentConfiguration(**executor.hello["recorded"])
+    # As in an example of the existing Mneme.
+    config.max_threads = 0.37  # type: ignore[assignment]
+    result = executor.evaluate(config)
+    assert result.verified, result.error
+    assert result.config is config
+
+
+def test_ir_that_is_set_counts_for_what_is_submitted_later(executor: AsyncReplayExecutor, tmp_path: Path) -> None:
+    before = executor.submit({})
+    file = tmp_path / "kernel.bc"
+    file.write_bytes(executor.ir())
+    for ir in (str(file), file):
+        executor.set_ir(ir)
+        assert executor.evaluate({}).verified
+    executor.set_ir("no IR")
+    assert not executor.evaluate({}).verified
+    assert executor.evaluate({}, ir=file).verified
+    executor.set_ir(None)
+    assert executor.evaluate({}).verified
+    assert before.result().verified
+
+
+def test_a_future_may_be_asked_before_it_is_done() -> None:
+    future = EvalFuture(1, ExperimentConfiguration())
+    assert future.result(timeout=0.01) is None
+    assert not future.done()
+    future.set_error("lost")
+    failed = future.result()
+    assert (failed.error, failed.failed, failed.executed) == ("lost", True, False)
+    done = EvalFuture(2, ExperimentConfiguration())
+    result = ExperimentResult(verified=True)
+    done.set_result(result)
+    assert done.result(timeout=1) is result
+    done.set_error("late")
+    with pytest.raises(RuntimeError, match="late"):
+        done.result()
+    assert result.error == "late"
 
 
 def test_a_killed_engine_is_an_exception_for_all(database: Path, record_id: str) -> None:

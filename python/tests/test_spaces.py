@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from mneme import ExperimentConfiguration, SpaceError
+from mneme.pipeline import PipelineManager
 from mneme.tuning.sample_strategy import ExhaustiveSamplingStrategy, OptunaSamplingStrategy, RandomSamplingStrategy
 from mneme.tuning.search_space import (
     BoolParam,
@@ -15,6 +16,8 @@ from mneme.tuning.search_space import (
     PipelineParam,
     RealRangeParam,
     SearchSpace,
+    sample_optuna_param,
+    sample_random_param,
 )
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -91,8 +94,46 @@ def test_samples_are_among_the_values(param: Any) -> None:
     assert {repr(param.suggest(study.ask())) for _ in range(200)} == {repr(value) for value in values}
 
 
+def test_pipelines_are_drawn_pass_by_pass() -> None:
+    optuna = pytest.importorskip("optuna")
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    param, manager = PipelineParam("passes", 12), PipelineManager()
+    assert param.num_draws == 12
+    assert param.available_passes == sorted(manager.get_passes())
+    rng, study = random.Random(5), optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=2))
+    found = [sample_random_param(param), *(param.sample_random(rng) for _ in range(50))]
+    found += [sample_optuna_param(study.ask(), param) for _ in range(50)]
+    assert all(1 <= len(manager.from_string(pipeline)) <= 12 for pipeline in found)
+    assert len(set(found)) > 50
+    trial = study.ask()
+    drawn = param.suggest(trial)
+    assert param.suggest(optuna.trial.FixedTrial(trial.params)) == drawn, "the trial has all of the pipeline"
+
+
+class OfConfigurations(SearchSpace):
+    """A space as the existing Mneme's documentation has it: without a baseline, and with constraints on the
+    configuration.
+    """
+
+    def dimensions(self) -> dict[str, Any]:
+        return Space().dimensions()
+
+    def derived(self, params: dict[str, Any]) -> ExperimentConfiguration:
+        return Space().derived(params)
+
+    def constraints(self, config: Any) -> bool:
+        return bool(config.block.x <= 128)
+
+
+def test_constraints_may_be_on_configurations() -> None:
+    assert [config.block.x for config in ExhaustiveSamplingStrategy(OfConfigurations())] == [64, 64, 128, 128]
+    assert OfConfigurations().sample_random().block.x <= 128
+    assert OfConfigurations().baseline() == {}
+
+
 def test_what_cannot_be_enumerated_says_so() -> None:
-    for param in (RealRangeParam("p", 0.0, 1.0), PipelineParam("p", generator=lambda: "default<O3>")):
+    drawn = PipelineParam("p", 3)
+    for param in (RealRangeParam("p", 0.0, 1.0), PipelineParam("p", generator=lambda: "default<O3>"), drawn):
         with pytest.raises(SpaceError, match="'p'"):
             list(param.values())
 
@@ -117,6 +158,7 @@ def test_logarithmic_ranges_stay_inside() -> None:
         lambda: CategoricalParam("p", []),
         lambda: PipelineParam("p"),
         lambda: PipelineParam("p", ["a"], lambda: "b"),
+        lambda: PipelineParam("p", 0),
     ],
 )
 def test_impossible_parameters_are_refused(make: Any) -> None:

@@ -36,7 +36,8 @@ class Bridge:
                 request.get("recorded"),
             )
             try:
-                baseline = space.configuration(space.space.baseline()).to_dict()
+                # Without one, it is the recorded launch.
+                baseline = space.configuration(getattr(space.space, "baseline", dict)()).to_dict()
             except Exception as error:
                 traceback.print_exc()
                 raise Problem(f"baseline() of {request['class']} fails: {what(error)}") from error

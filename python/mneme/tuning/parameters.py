@@ -8,9 +8,10 @@ import math
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
 from mneme.errors import SpaceError
+from mneme.pipeline import PipelineManager
 
 
 class BaseParam(ABC):
@@ -154,7 +155,8 @@ class RealRangeParam(BaseParam):
         return rng.uniform(self.low, self.high)
 
     def suggest(self, trial: Any) -> float:
-        return float(trial.suggest_float(self.name, self.low, self.high, step=self.step, log=self.log))
+        how: dict[str, Any] = {"log": True} if self.log else {} if self.step is None else {"step": self.step}
+        return float(trial.suggest_float(self.name, self.low, self.high, **how))
 
 
 class PermutationParam(BaseParam):
@@ -181,18 +183,47 @@ class PermutationParam(BaseParam):
 
 
 class PipelineParam(BaseParam):
-    """An LLVM pass pipeline: one of a list, or whatever ``generator`` returns."""
+    """An LLVM pass pipeline: one of a list, whatever ``generator`` returns, or 1 to ``num_draws`` passes of
+    :class:`~mneme.pipeline.PipelineManager`. A number as the second argument is ``num_draws``.
+    """
 
     def __init__(
-        self, name: str, pipelines: Optional[Sequence[str]] = None, generator: Optional[Callable[[], str]] = None
+        self,
+        name: str,
+        pipelines: Union[Sequence[str], int, None] = None,
+        generator: Optional[Callable[[], str]] = None,
+        *,
+        num_draws: Optional[int] = None,
     ) -> None:
         super().__init__(name)
-        if (pipelines is None) == (generator is None):
-            raise ValueError(f"parameter {name!r} takes either pipelines or a generator")
+        if isinstance(pipelines, int):
+            pipelines, num_draws = None, pipelines
+        if sum(given is not None for given in (pipelines, generator, num_draws)) != 1:
+            raise ValueError(f"parameter {name!r} takes one of pipelines, a generator and a number of draws")
         if pipelines is not None and not pipelines:
             raise ValueError(f"parameter {name!r} has no pipelines")
+        if num_draws is not None and num_draws < 1:
+            raise ValueError(f"parameter {name!r} has {num_draws} draws; it needs at least 1")
         self.pipelines = None if pipelines is None else list(pipelines)
         self.generator = generator
+        self.num_draws = num_draws
+
+    @property
+    def pass_manager(self) -> PipelineManager:
+        return PipelineManager()
+
+    @property
+    def available_passes(self) -> list[str]:
+        """The passes that are drawn from, sorted."""
+        return sorted(self.pass_manager.get_passes())
+
+    def _draw(self, integer: Callable[[str, int], int], choice: Callable[[str, list[str]], str]) -> str:
+        """A pipeline of passes: ``integer`` gives its length, and ``choice`` each pass."""
+        assert self.num_draws is not None
+        manager, passes = self.pass_manager, self.available_passes
+        length = integer(f"{self.name}.length", self.num_draws)
+        concrete = manager.get_concrete_passes()
+        return manager.to_string(concrete[choice(f"{self.name}.{place}", passes)] for place in range(length))
 
     def values(self) -> Iterator[str]:
         if self.pipelines is None:
@@ -204,13 +235,15 @@ class PipelineParam(BaseParam):
     def sample_random(self, rng: random.Random) -> str:
         if self.pipelines is not None:
             return rng.choice(self.pipelines)
-        assert self.generator is not None
-        return self.generator()
+        if self.generator is not None:
+            return self.generator()
+        return self._draw(lambda _, most: rng.randint(1, most), lambda _, passes: rng.choice(passes))
 
     def suggest(self, trial: Any) -> str:
         if self.pipelines is not None:
             return str(trial.suggest_categorical(self.name, self.pipelines))
-        assert self.generator is not None
+        if self.generator is None:
+            return self._draw(lambda name, most: trial.suggest_int(name, 1, most), trial.suggest_categorical)
         # Optuna cannot model a generator: the trial carries what came out of it.
         pipeline = self.generator()
         trial.set_user_attr(self.name, pipeline)

@@ -36,9 +36,10 @@ class RandomSamplingStrategy(SamplingStrategy):
         self.seed = seed
 
     def __iter__(self) -> Iterator[Any]:
-        rng = random.Random(self.seed)
+        # Spaces with a method of their own may take no generator.
+        generator = () if self.seed is None else (random.Random(self.seed),)
         for _ in range(self.num_samples):
-            yield self.space.sample_random(rng)
+            yield self.space.sample_random(*generator)
 
 
 class OptunaSamplingStrategy(SamplingStrategy):

@@ -31,10 +31,35 @@ __all__ = [
     "PipelineParam",
     "RealRangeParam",
     "SearchSpace",
+    "allows",
+    "sample_optuna_param",
+    "sample_random_param",
 ]
 
 REJECTIONS = 10_000
 """Draws in a row that `constraints` may reject before a search gives up."""
+
+
+def allows(space: Any, point: dict[str, Any]) -> bool:
+    """Whether ``constraints`` of a space allows a point.
+
+    Spaces written for the existing Mneme may expect the configuration (``params.block.x``). A point has no such
+    attributes, so they get the configuration then.
+    """
+    try:
+        return bool(space.constraints(point))
+    except AttributeError:
+        return bool(space.constraints(space.derived(point)))
+
+
+def sample_random_param(param: BaseParam) -> Any:
+    """A random value of a parameter."""
+    return param.sample_random(random.Random())
+
+
+def sample_optuna_param(trial: Any, param: BaseParam) -> Any:
+    """The value of a parameter that an Optuna trial suggests."""
+    return param.suggest(trial)
 
 
 class SearchSpace(ABC):
@@ -42,7 +67,8 @@ class SearchSpace(ABC):
 
     ``dimensions`` gives the parameters, ``constraints`` rejects points, ``derived`` makes a configuration of a point
     and ``baseline`` is what others are compared with. The last two may give a dictionary: what it leaves out is as
-    recorded. What is sampled is of the type that ``derived`` gives.
+    recorded. What is sampled is of the type that ``derived`` gives. ``constraints`` may look at the attributes of a
+    configuration instead of the items of a point (:func:`allows`).
     """
 
     @abstractmethod
@@ -53,20 +79,20 @@ class SearchSpace(ABC):
     def derived(self, params: dict[str, Any]) -> Configuration:
         """The configuration of a point."""
 
-    def constraints(self, params: dict[str, Any]) -> bool:
+    def constraints(self, params: Any) -> bool:
         """Whether a point belongs to the space."""
         return True
 
-    @abstractmethod
     def baseline(self) -> Configuration:
-        """The reference, usually the recorded launch."""
+        """The reference; the recorded launch unless you override it."""
+        return {}
 
     def points(self) -> Iterator[dict[str, Any]]:
         """All points that satisfy the constraints."""
         dimensions = self.dimensions()
         for values in itertools.product(*(list(param.values()) for param in dimensions.values())):
             point = dict(zip(dimensions, values))
-            if self.constraints(point):
+            if allows(self, point):
                 yield point
 
     def sample_exhaustive(self) -> Iterator[Any]:
@@ -79,7 +105,7 @@ class SearchSpace(ABC):
         dimensions = self.dimensions()
         for _ in range(REJECTIONS):
             point = {name: param.sample_random(rng) for name, param in dimensions.items()}
-            if self.constraints(point):
+            if allows(self, point):
                 return point
         raise SpaceError(
             f"constraints() rejected {REJECTIONS} random points in a row; derive valid points instead of "
@@ -101,7 +127,7 @@ class SearchSpace(ABC):
         for _ in range(REJECTIONS):
             trial = study.ask()
             point = self.suggest(trial)
-            if self.constraints(point):
+            if allows(self, point):
                 return self.derived(point), trial
             study.tell(trial, state=optuna.trial.TrialState.PRUNED)
         raise SpaceError(

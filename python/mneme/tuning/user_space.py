@@ -21,6 +21,7 @@ from typing import Any, Optional
 from mneme.mneme_types import ExperimentConfiguration, with_shapes
 from mneme.recorded_execution import RecordedExecution
 from mneme.tuning import parameters as kinds
+from mneme.tuning.search_space import allows
 
 GENERATED = 256
 """Values that stand for a parameter without a list of them."""
@@ -163,8 +164,7 @@ class Space:
     def ground(self, point: Mapping[str, Any]) -> dict[str, Any]:
         values = self.decode(point)
         try:
-            allowed = self.space.constraints(values) if hasattr(self.space, "constraints") else True
-            if not allowed:
+            if hasattr(self.space, "constraints") and not allows(self.space, values):
                 return {"type": "rejected", "reason": "constraints() does not allow it"}
             config = self.configuration(self.space.derived(values))
         except Exception as error:
