@@ -8,6 +8,7 @@ use std::process::{Command, ExitStatus};
 use std::sync::atomic::{AtomicI32, Ordering};
 
 use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use mneme_image::elf::{MappedFile, Needs, needs};
 use mneme_model::summary::RecorderMode;
 use mneme_system::install;
@@ -31,17 +32,25 @@ pub struct Application {
     #[arg(long, value_name = "DEVICE", value_parser = device::chosen)]
     device: Option<DeviceChoice>,
     /// Detail of the recorder's messages
-    #[arg(short = 'v', long = "verbosity", alias = "log-level", value_name = "LEVEL", value_parser = ["error", "warning", "info", "debug"])]
+    #[arg(short = 'v', long = "verbosity", alias = "log-level", value_name = "LEVEL", value_parser = levels())]
     verbosity: Option<String>,
     /// The application and its arguments, with or without -- in front; everything after its name belongs to it
     #[arg(trailing_var_arg = true, required = true, value_name = "APPLICATION")]
     command: Vec<OsString>,
 }
 
+/// The levels of `--verbosity`, also by the existing Mneme's names.
+pub fn levels() -> PossibleValuesParser {
+    let [error, warning] =
+        [("error", "critical"), ("warning", "warn")].map(|(name, alias)| PossibleValue::new(name).alias(alias));
+    [error, warning, "info".into(), "debug".into()].into()
+}
+
 impl Application {
     /// Restores the application's arguments as typed, because those that look like our options were normalised. They
-    /// are the end of the command line.
-    pub fn restore(&mut self, typed: &[OsString]) {
+    /// are the end of the command line. `verbosity` is the one before the command.
+    pub fn restore(&mut self, typed: &[OsString], verbosity: Option<String>) {
+        self.verbosity = self.verbosity.take().or(verbosity);
         let start = typed.len().saturating_sub(self.command.len());
         self.command = typed[start..].to_vec();
     }

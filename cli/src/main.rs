@@ -49,7 +49,7 @@ use mneme_system::install;
 use self::error::CommandError;
 
 /// Options that may be written with one dash.
-const ONE_DASH: [&str; 6] = ["rdb", "rid", "vass", "mr", "rr", "sr"];
+const ONE_DASH: [&str; 7] = ["rdb", "rid", "record-id", "vass", "mr", "rr", "sr"];
 
 /// Record GPU kernels of a program, replay them in isolation, tune them
 #[derive(Debug, Parser)]
@@ -57,6 +57,9 @@ const ONE_DASH: [&str; 6] = ["rdb", "rid", "vass", "mr", "rr", "sr"];
 struct CommandLine {
     #[command(subcommand)]
     command: Command,
+    /// Detail of the messages of record, profile, apply, replay and bisect, if it comes before the command
+    #[arg(short = 'v', long, value_name = "LEVEL", value_parser = application::levels())]
+    verbosity: Option<String>,
     /// Trust this folder and everything in it, whoever owns it; may be repeated [default: MNEME_TRUST]
     #[arg(long, value_name = "FOLDER", global = true)]
     trust: Vec<PathBuf>,
@@ -106,24 +109,26 @@ enum Command {
     )]
     Fsck(fsck::FsckOptions),
     /// Remove recordings, and the memory that no other recording in their folder uses
-    #[command(after_help = "Examples:\n  mneme clean recording/7312.json -rid 1631\n  mneme clean recording")]
+    #[command(
+        after_help = "Examples:\n  mneme clean recording/7312.json -rid 1631\n  mneme clean recording/7312.json recording/8245.json\n  mneme clean recording"
+    )]
     Clean(manage::CleanOptions),
     /// Move recordings to another folder, with everything they need
     #[command(
         name = "move",
-        override_usage = "mneme move [OPTIONS] <FROM> <TO>",
-        after_help = "Example:\n  mneme move recording/7312.json -rid 1631 elsewhere"
+        override_usage = "mneme move [OPTIONS] <FROM>... <TO>",
+        after_help = "Examples:\n  mneme move recording/7312.json -rid 1631 elsewhere\n  mneme move recording/*.json elsewhere"
     )]
     Move(manage::TransferOptions),
     /// Copy recordings to another folder, with everything they need
     #[command(
-        override_usage = "mneme copy [OPTIONS] <FROM> <TO>",
+        override_usage = "mneme copy [OPTIONS] <FROM>... <TO>",
         after_help = "Examples:\n  mneme copy recording/7312.json elsewhere\n  mneme copy --epilogue-format diff recording for-the-existing-mneme"
     )]
     Copy(manage::CopyOptions),
     /// Copy recordings with only the memory that their kernels touch; exits with 1 if a copy does not verify
     #[command(
-        override_usage = "mneme minimize [OPTIONS] <FROM> <TO>",
+        override_usage = "mneme minimize [OPTIONS] <FROM>... <TO>",
         after_help = "Example:\n  mneme minimize recording/7312.json -rid 1631 small"
     )]
     Minimize(minimize::MinimizeOptions),
@@ -151,6 +156,16 @@ enum Command {
 struct Handover {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENTS")]
     arguments: Vec<OsString>,
+}
+
+impl Handover {
+    /// Adds the verbosity after the program's own subcommand, if any. A later one overrides it.
+    fn say(&mut self, verbosity: Option<String>) {
+        let is_subcommand = |word: &OsString| word == "sweep" || word == "serve";
+        let place = usize::from(self.arguments.first().is_some_and(is_subcommand));
+        let option = verbosity.into_iter().flat_map(|level| ["-v".into(), level.into()]);
+        self.arguments.splice(place..place, option);
+    }
 }
 
 const EXAMPLES: &str = "Examples:
@@ -263,9 +278,10 @@ fn main() {
         exit(mneme_system::exit::BAD_USAGE);
     }
     match &mut options.command {
-        Command::Record(record) => record.application.restore(&typed),
-        Command::Profile(profile) => profile.application.restore(&typed),
-        Command::Apply(apply) => apply.application.restore(&typed),
+        Command::Record(record) => record.application.restore(&typed, options.verbosity),
+        Command::Profile(profile) => profile.application.restore(&typed, options.verbosity),
+        Command::Apply(apply) => apply.application.restore(&typed, options.verbosity),
+        Command::Replay(handover) | Command::Bisect(handover) => handover.say(options.verbosity),
         _ => {}
     }
     if let Err(error) = run(options.command) {
@@ -291,8 +307,8 @@ fn run(command: Command) -> Result<(), CommandError> {
         Command::Annotate(options) => annotate::run(&options),
         Command::Fsck(options) => fsck::run(&options),
         Command::Clean(options) => manage::clean(&options),
-        Command::Move(options) => manage::move_to(options),
-        Command::Copy(options) => manage::copy(options),
+        Command::Move(options) => manage::move_to(&options),
+        Command::Copy(options) => manage::copy(&options),
         Command::Learn(options) => learn::learn(&options),
         Command::Minimize(options) => minimize::run(options),
         Command::Test(options) => regression::test(&options),

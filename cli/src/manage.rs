@@ -15,27 +15,44 @@ use crate::selection::{KernelFile, Selected, Selection};
 
 #[derive(Debug, Args)]
 pub struct CleanOptions {
+    /// Folders with recordings, or STATIC-HASH.json files of kernels
+    #[arg(value_name = "RECORDING", required_unless_present = "record_database")]
+    paths: Vec<PathBuf>,
+    /// The same as RECORDING (also -rdb)
+    #[arg(long, aliases = ["record-db", "rdb"], value_name = "RECORDING", conflicts_with = "paths")]
+    record_database: Option<PathBuf>,
     #[command(flatten)]
-    selection: Selection,
+    part: Part,
 }
 
 #[derive(Debug, Args)]
 pub struct TransferOptions {
-    /// A folder with recordings, or the STATIC-HASH.json of one kernel
-    #[arg(value_name = "FROM")]
-    first: PathBuf,
-    /// The folder to write to; the only path if you pass -rdb
-    #[arg(value_name = "TO", required_unless_present = "record_database")]
-    second: Option<PathBuf>,
+    /// FROM: folders with recordings, or STATIC-HASH.json files of kernels. TO: the folder to write to; the only path if
+    /// you pass -rdb
+    #[arg(value_name = "PATH", required = true)]
+    paths: Vec<PathBuf>,
     /// The same as FROM (also -rdb)
-    #[arg(long = "record-database", aliases = ["record-db", "rdb"], value_name = "FROM")]
+    #[arg(long, aliases = ["record-db", "rdb"], value_name = "FROM")]
     record_database: Option<PathBuf>,
+    #[command(flatten)]
+    pub part: Part,
+}
+
+/// What the command is about in the named recordings.
+#[derive(Debug, Args)]
+pub struct Part {
     /// Only kernels with this in their name, mangled or demangled
     #[arg(long, value_name = "NAME")]
     kernel: Option<String>,
     /// Only this instance: its dynamic hash, or the beginning of it (also -rid)
-    #[arg(long = "record-id", alias = "rid", value_name = "ID")]
-    record_id: Option<String>,
+    #[arg(long, alias = "rid", value_name = "ID")]
+    pub record_id: Option<String>,
+}
+
+impl Part {
+    fn of(&self, recording: PathBuf) -> Selection {
+        Selection::new(recording, self.record_id.clone()).named(self.kernel.clone())
+    }
 }
 
 #[derive(Debug, Args)]
@@ -49,18 +66,25 @@ pub struct CopyOptions {
 
 /// Removes instances, and the chunks that nothing else in their folder uses.
 pub fn clean(options: &CleanOptions) -> Result<(), CommandError> {
-    options.selection.refuse_unnamed()?;
-    if options.selection.is_whole() && discard_if_unreadable(options.selection.path())? {
+    let mut selections = Vec::new();
+    for path in options.paths.iter().chain(&options.record_database) {
+        let selection = options.part.of(path.clone());
+        if !selection.is_whole() || !discard_if_unreadable(path)? {
+            selections.push(selection);
+        }
+    }
+    if selections.is_empty() {
         return Ok(());
     }
-    let (total, selected) =
-        each(&options.selection, |kernel, id| housekeeping::remove(kernel.folder(), kernel.record.static_hash, id))?;
+    let selected = all(&selections)?;
+    let total = each(&selected, &options.part, |kernel, id| {
+        housekeeping::remove(kernel.folder(), kernel.record.static_hash, id)
+    })?;
     // Chunks of an interrupted recording belong to no kernel.
-    let left_over = if options.selection.path().is_dir() && options.selection.is_whole() {
-        housekeeping::collect_garbage(options.selection.path())?
-    } else {
-        0
-    };
+    let mut left_over = 0;
+    for selection in selections.iter().filter(|selection| selection.is_whole() && selection.path().is_dir()) {
+        left_over += housekeeping::collect_garbage(selection.path())?;
+    }
     print(&format!("removed {}, {} freed\n", instances(total.instances), units::bytes(total.bytes + left_over)))?;
     selected.complete()
 }
@@ -79,41 +103,44 @@ fn discard_if_unreadable(path: &Path) -> Result<bool, CommandError> {
 }
 
 /// Copies instances with exactly what they refer to.
-pub fn copy(options: CopyOptions) -> Result<(), CommandError> {
+pub fn copy(options: &CopyOptions) -> Result<(), CommandError> {
     match options.epilogue_format.as_deref().and_then(Format::parse) {
-        None => transfer(options.transfer, "copied", housekeeping::copy),
+        None => transfer(&options.transfer, "copied", housekeeping::copy),
         Some(format) => {
-            transfer(options.transfer, "copied", |from, to, hash, id| export::export(from, to, hash, id, format))
+            transfer(&options.transfer, "copied", |from, to, hash, id| export::export(from, to, hash, id, format))
         }
     }
 }
 
 /// Moves instances with exactly what they refer to.
-pub fn move_to(options: TransferOptions) -> Result<(), CommandError> {
+pub fn move_to(options: &TransferOptions) -> Result<(), CommandError> {
     transfer(options, "moved", housekeeping::move_to)
 }
 
 impl TransferOptions {
-    /// The selection, and the target folder, which must be another one.
-    pub fn endpoints(self) -> Result<(Selection, PathBuf), CommandError> {
-        let (from, to) = endpoints([Some(self.first), self.second], self.record_database)?;
-        let selection = Selection::new(from, self.record_id).named(self.kernel);
-        if selection.folder().canonicalize().is_ok_and(|folder| to.canonicalize().is_ok_and(|to| to == folder)) {
+    /// The selected kernels, and the target folder, which must be another one.
+    pub fn endpoints(&self) -> Result<(Selected, PathBuf), CommandError> {
+        let (from, to) = endpoints(&self.paths, self.record_database.as_ref())?;
+        let selections: Vec<Selection> = from.into_iter().map(|path| self.part.of(path)).collect();
+        let is_there = |selection: &Selection| {
+            selection.folder().canonicalize().is_ok_and(|folder| to.canonicalize().is_ok_and(|to| to == folder))
+        };
+        if selections.iter().any(is_there) {
             let to = to.display();
             return Err(CommandError::Usage(format!("the recording is already in {to}; name another folder")));
         }
-        Ok((selection, to))
+        Ok((all(&selections)?, to))
     }
 }
 
 fn transfer(
-    options: TransferOptions,
+    options: &TransferOptions,
     verb: &str,
     operation: impl Fn(&Path, &Path, u64, Option<&str>) -> Result<HousekeepingOutcome, RecordingError>,
 ) -> Result<(), CommandError> {
-    let (selection, to) = options.endpoints()?;
-    let (total, selected) =
-        each(&selection, |kernel, id| operation(kernel.folder(), &to, kernel.record.static_hash, id))?;
+    let (selected, to) = options.endpoints()?;
+    let total =
+        each(&selected, &options.part, |kernel, id| operation(kernel.folder(), &to, kernel.record.static_hash, id))?;
     print(&format!(
         "{verb} {} to {}, {} written\n",
         instances(total.instances),
@@ -123,30 +150,39 @@ fn transfer(
     selected.complete()
 }
 
-fn endpoints(paths: [Option<PathBuf>; 2], named: Option<PathBuf>) -> Result<(PathBuf, PathBuf), CommandError> {
-    match (paths, named) {
-        ([Some(from), Some(to)], None) | ([Some(to), None], Some(from)) => Ok((from, to)),
-        ([_, Some(_)], Some(_)) => {
-            Err(CommandError::Usage("name the recording once: as the first path or with -rdb".into()))
-        }
-        _ => Err(CommandError::Usage("name the recording, then the folder to write to".into())),
+/// The recordings, and the folder TO.
+fn endpoints(paths: &[PathBuf], named: Option<&PathBuf>) -> Result<(Vec<PathBuf>, PathBuf), CommandError> {
+    match (paths.split_last(), named) {
+        (Some((to, [])), Some(from)) => Ok((vec![from.clone()], to.clone())),
+        (Some((to, from @ [_, ..])), None) => Ok((from.to_vec(), to.clone())),
+        (_, Some(_)) => Err(CommandError::Usage("name the recording once: as FROM or with -rdb".into())),
+        (_, None) => Err(CommandError::Usage("name the recording FROM, then the folder TO".into())),
     }
 }
 
+/// The kernels of all selections. Fails before a command changes anything if a recording is missing.
+fn all(selections: &[Selection]) -> Result<Selected, CommandError> {
+    let mut selected = Selected::default();
+    for selection in selections {
+        selected.append(selection.kernels()?);
+    }
+    Ok(selected)
+}
+
 fn each(
-    selection: &Selection,
+    selected: &Selected,
+    part: &Part,
     mut operation: impl FnMut(&KernelFile, Option<&str>) -> Result<HousekeepingOutcome, RecordingError>,
-) -> Result<(HousekeepingOutcome, Selected), CommandError> {
+) -> Result<HousekeepingOutcome, CommandError> {
     let mut total = HousekeepingOutcome::default();
-    let selected = selection.kernels()?;
     for kernel in &selected.kernels {
-        let id = selection.record_id.as_deref();
+        let id = part.record_id.as_deref();
         let whole = id.map(|id| kernel.record.instance(&kernel.path, Some(id))).transpose()?.map(|(id, _)| id);
         let outcome = operation(kernel, whole)?;
         total.instances += outcome.instances;
         total.bytes += outcome.bytes;
     }
-    Ok((total, selected))
+    Ok(total)
 }
 
 fn instances(count: usize) -> String {
@@ -160,10 +196,14 @@ mod tests {
     #[test]
     fn the_recording_is_named_once() {
         let path = |name: &str| PathBuf::from(name);
-        let some = |name: &str| Some(path(name));
-        assert_eq!(endpoints([some("a"), some("b")], None).unwrap(), (path("a"), path("b")));
-        assert_eq!(endpoints([some("b"), None], Some(path("a"))).unwrap(), (path("a"), path("b")));
-        assert!(endpoints([some("b"), None], None).is_err());
-        assert!(endpoints([some("a"), some("b")], Some(path("c"))).is_err());
+        let of = |paths: &[&str], named: Option<&str>| {
+            let paths: Vec<PathBuf> = paths.iter().map(|name| path(name)).collect();
+            endpoints(&paths, named.map(path).as_ref()).ok()
+        };
+        assert_eq!(of(&["a", "b"], None), Some((vec![path("a")], path("b"))));
+        assert_eq!(of(&["a", "b", "c"], None), Some((vec![path("a"), path("b")], path("c"))));
+        assert_eq!(of(&["b"], Some("a")), Some((vec![path("a")], path("b"))));
+        assert_eq!(of(&["b"], None), None);
+        assert_eq!(of(&["a", "b"], Some("c")), None);
     }
 }

@@ -13,8 +13,8 @@ use crate::variables;
 
 #[derive(Debug, Args)]
 pub struct ProfileOptions {
-    /// Only kernels whose mangled or demangled name matches this regular expression (also -rr)
-    #[arg(long, aliases = ["record-regex", "rr"], value_parser = variables::regular_expression, value_name = "REGEX")]
+    /// Only kernels whose mangled or demangled name matches this regular expression
+    #[arg(long, alias = "record-regex", value_parser = variables::regular_expression, value_name = "REGEX")]
     kernels: Option<String>,
     /// Time every Nth launch of each kernel [default: chosen to cost little, at least one in 64]
     #[arg(long, value_name = "EVERY", value_parser = clap::value_parser!(u64).range(1..))]

@@ -27,13 +27,13 @@ pub struct RecordOptions {
     #[arg(long, aliases = ["record-db-dir", "record-db", "rdb"], value_name = "FOLDER")]
     record_database: Option<PathBuf>,
     /// Address space to reserve for device memory, GiB (also -vass)
-    #[arg(long, alias = "vass", value_name = "GIB", value_parser = clap::value_parser!(u64).range(1..=variables::LARGEST_ARENA))]
+    #[arg(long, aliases = ["virtual-address-space-size", "vass"], value_name = "GIB", value_parser = clap::value_parser!(u64).range(1..=variables::LARGEST_ARENA))]
     virtual_address_space: Option<u64>,
-    /// Record only kernels whose mangled or demangled name matches this regular expression (also -rr)
-    #[arg(long, aliases = ["record-regex", "rr"], value_parser = variables::regular_expression, value_name = "REGEX")]
+    /// Record only kernels whose mangled or demangled name matches this regular expression
+    #[arg(long, alias = "record-regex", value_parser = variables::regular_expression, value_name = "REGEX")]
     kernels: Option<String>,
     /// Launches of each kernel to skip first (also -sr)
-    #[arg(long, aliases = ["skip-recordings", "sr"], value_name = "COUNT")]
+    #[arg(long, aliases = ["skip-recordings", "per-kernel-skip-recordings", "sr"], value_name = "COUNT")]
     skip: Option<u64>,
     /// Consider only every Nth launch of each kernel after those
     #[arg(long, value_name = "EVERY", value_parser = clap::value_parser!(u64).range(1..))]
@@ -44,6 +44,9 @@ pub struct RecordOptions {
     /// Seconds that the application is held at most while a kernel, or work before it, runs [default: 5]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(0..=variables::LONGEST_LIMIT))]
     kernel_limit: Option<u64>,
+    /// Processes of a distributed run that record: all, or a list of ranks (also -rr) [default: the ranks in MNEME_RECORD_RANKS, otherwise 0]
+    #[arg(long, alias = "rr", value_name = "RANKS", value_parser = variables::listed_ranks)]
+    record_ranks: Option<String>,
     /// Level of zstd compression for recorded memory
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u64).range(1..=22))]
     compression_level: Option<u64>,
@@ -99,7 +102,8 @@ pub fn run(options: &RecordOptions) -> Result<std::convert::Infallible, CommandE
         ("MNEME_COMPRESSION_LEVEL", options.compression_level),
     ];
     settings.extend(numbers.into_iter().filter_map(|(name, value)| Some((name, value?.to_string().into()))));
-    settings.extend(options.kernels.iter().map(|kernels| ("MNEME_RR_KERNELS", kernels.into())));
+    let texts = [("MNEME_RR_KERNELS", &options.kernels), ("MNEME_RECORD_RANKS", &options.record_ranks)];
+    settings.extend(texts.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?.into()))));
     let mode = if options.dry_run { RecorderMode::DryRun } else { RecorderMode::Record };
     let status = options.application.run(mode, &settings, &summaries_file)?;
 

@@ -352,8 +352,7 @@ fn recording(mode: RecorderMode, mut kernels: Vec<KernelSummary>) -> String {
         text += "INSTANCES: new ones + those already in the folder\n";
     }
     if is_none {
-        text +=
-            "mneme: no launch was recorded: --kernels, --skip, --sample, --max and MNEME_RECORD_RANKS select none\n";
+        text += "mneme: no launch was recorded: --kernels, --skip, --sample, --max and --record-ranks select none\n";
     }
     text
 }

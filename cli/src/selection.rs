@@ -107,6 +107,12 @@ pub struct Selected {
 }
 
 impl Selected {
+    /// Adds the kernels and errors of another selection.
+    pub fn append(&mut self, mut other: Self) {
+        self.kernels.append(&mut other.kernels);
+        self.damaged.append(&mut other.damaged);
+    }
+
     /// Reports files that cannot be read, after all others have been processed.
     pub fn complete(mut self) -> Result<(), CommandError> {
         let last = self.damaged.pop();

@@ -101,6 +101,11 @@ fn paths(text: &str) -> Result<(), ValueError> {
     Ok(())
 }
 
+/// The ranks of `--record-ranks`.
+pub fn listed_ranks(text: &str) -> Result<String, ValueError> {
+    ranks(text).map(|()| text.to_owned()).map_err(|error| format!("{error}; to choose kernels, pass --kernels").into())
+}
+
 fn ranks(text: &str) -> Result<(), ValueError> {
     let is_list = text.split([',', ' ', ';']).filter(|part| !part.is_empty()).all(|part| part.parse::<u64>().is_ok());
     if is_list || text.eq_ignore_ascii_case("all") { Ok(()) } else { Err("it must be 'all' or a list of ranks".into()) }

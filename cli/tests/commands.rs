@@ -153,6 +153,28 @@ fn recordings_are_copied_moved_and_cleaned() {
 }
 
 #[test]
+fn several_recordings_are_copied_moved_and_cleaned() {
+    let home = tempfile::tempdir().unwrap();
+    let folders = ["one", "two", "three", "four"].map(|name| home.path().join(name));
+    folders[..2].iter().for_each(|folder| std::fs::create_dir(folder).unwrap());
+    let databases = [record(&folders[0], 42, "7"), record(&folders[0], 43, "8"), record(&folders[1], 44, "9")];
+    let [one, two, three] = databases.each_ref().map(|database| text(database));
+    let missing = home.path().join("one/99.json");
+    for verb in [&["copy"][..], &["move"], &["clean"]] {
+        let to: &[&str] = if verb == ["clean"] { &[] } else { &[text(&folders[2])] };
+        outcome(mneme(&[verb, &[one, text(&missing)], to].concat()), exit::NO_INPUT);
+    }
+    outcome(mneme(&["copy", one, text(&folders[1]), text(&folders[2])]), 0);
+    assert_eq!(instances(&folders[2]), ["7", "9"]);
+    outcome(mneme(&["move", one, two, three, text(&folders[3])]), 0);
+    assert_eq!(instances(&folders[3]), ["7", "8", "9"]);
+    let moved = ["42", "44"].map(|hash| folders[3].join(format!("{hash}.json")));
+    let (stdout, _) = outcome(mneme(&["clean", text(&moved[0]), text(&moved[1]), text(&folders[2])]), 0);
+    assert!(stdout.starts_with("removed 4 instances, "), "{stdout}");
+    assert_eq!((instances(&folders[2]).len(), instances(&folders[3])), (0, vec!["8".to_owned()]));
+}
+
+#[test]
 fn wrong_recordings_have_their_status() {
     let folder = tempfile::tempdir().unwrap();
     let database = record(folder.path(), 42, "7");
@@ -175,7 +197,9 @@ fn wrong_recordings_have_their_status() {
         &["clean", "--kernel", "double"],
         &["move", "one"],
         &["config", "colour"],
-        &["record", "-rdb", "x", "-rr", "(", "--", "true"],
+        &["record", "-rdb", "x", "--kernels", "(", "--", "true"],
+        &["record", "-rdb", "x", "-rr", "stencil", "--", "true"],
+        &["-v", "loud", "record", "-rdb", "x", "--", "true"],
     ] {
         outcome(mneme(arguments), exit::BAD_USAGE);
     }
@@ -284,7 +308,7 @@ fn output_that_cannot_be_written_is_one_sentence() {
 fn transfers_are_from_here_to_there() {
     for command in ["move", "copy"] {
         let (help, _) = outcome(mneme(&[command, "--help"]), 0);
-        assert!(help.contains(&format!("mneme {command} [OPTIONS] <FROM> <TO>")), "{help}");
+        assert!(help.contains(&format!("mneme {command} [OPTIONS] <FROM>... <TO>")), "{help}");
         let (_, stderr) = outcome(mneme(&[command, "one"]), exit::BAD_USAGE);
         assert!(stderr.contains("TO"), "{stderr}");
     }
@@ -309,18 +333,20 @@ fn record_passes_everything_on_to_the_application() {
     installation(home.path());
     let folder = home.path().join("new/recording");
     let script = "echo $LD_PRELOAD $MNEME_DATA_DIR $MNEME_DEVICE $MNEME_PAGE_SIZE $MNEME_MAX_RECORDINGS $MNEME_RR_KERNELS \
-                  $MNEME_SKIP_RECORDINGS $MNEME_LOG_LEVEL $1; exit 7";
+                  $MNEME_SKIP_RECORDINGS $MNEME_LOG_LEVEL $MNEME_RECORD_RANKS $1; exit 7";
     let mut command = mneme(&[
         "record",
         "-rdb",
         text(&folder),
-        "-vass",
+        "--virtual-address-space-size",
         "4",
         "-mr",
         "2",
-        "-rr",
+        "--kernels",
         "a.b",
-        "--skip",
+        "-rr",
+        "0,2",
+        "--per-kernel-skip-recordings",
         "3",
         "--device",
         "cpu",
@@ -333,7 +359,7 @@ fn record_passes_everything_on_to_the_application() {
     let lib = home.path().join("lib");
     let preload =
         format!("{}:{}:libm.so.6", lib.join("libmneme_rec.so").display(), lib.join("libmneme_cpu.so").display());
-    assert_eq!(stdout.trim(), format!("{preload} {} cpu 4 2 a.b 3 debug -rdb", folder.display()));
+    assert_eq!(stdout.trim(), format!("{preload} {} cpu 4 2 a.b 3 debug 0,2 -rdb", folder.display()));
     assert_eq!(stderr.lines().count(), 2, "{stderr}");
     assert!(stderr.contains("CPU device") && stderr.contains("sh launched no GPU kernel"), "{stderr}");
     assert!(folder.is_dir());
@@ -369,6 +395,14 @@ fn record_passes_everything_on_to_the_application() {
     }
     outcome(mneme(&["record", "-rdb", text(&folder), "--no-such-option", "true"]), exit::BAD_USAGE);
 
+    // The level after the command overrides the one before it.
+    let level = ["sh", "-c", "echo $MNEME_LOG_LEVEL"];
+    for (own, level_there) in [(&[][..], "critical"), (&["-v", "warn"], "warn")] {
+        let mut command = mneme(&[&["-v", "critical", "record", "--device=cpu"][..], own, &level].concat());
+        command.env("MNEME_HOME", home.path()).env("MNEME_DATA_DIR", &folder);
+        assert_eq!(outcome(command, 0).0.trim(), level_there);
+    }
+
     let unwanted = home.path().join("unwanted");
     let missing = home.path().join("none/app");
     let mut command = mneme(&["record", "-rdb", text(&unwanted), "--", text(&missing)]);
@@ -387,5 +421,13 @@ fn other_programs_are_handed_their_arguments() {
         let mut run = mneme(&[command, "-gidx", "4", "default<O3>", "--help", "-v"]);
         run.env("MNEME_HOME", home.path());
         assert_eq!(outcome(run, 3).0.trim(), format!("{program} -gidx 4 default<O3> --help -v"));
+    }
+    for (typed, passed) in
+        [("replay -record-id 4", "-v info --record-id 4"), ("replay serve", "serve -v info"), ("tune", "")]
+    {
+        let mut run = mneme(&[&["-v", "info"][..], &typed.split(' ').collect::<Vec<_>>()].concat());
+        run.env("MNEME_HOME", home.path());
+        let program = typed.split(' ').next().unwrap();
+        assert_eq!(outcome(run, 3).0.trim(), format!("mneme-{program} {passed}").trim());
     }
 }

@@ -63,8 +63,8 @@ pub struct ApplyOptions {
     /// The recording's folder, if it is not where the results say (also -rdb)
     #[arg(long, aliases = ["record-db-dir", "record-db", "rdb"], value_name = "FOLDER")]
     record_database: Option<PathBuf>,
-    /// Only use winners for kernels whose mangled or demangled name matches this regular expression (also -rr)
-    #[arg(long, aliases = ["record-regex", "rr"], value_parser = variables::regular_expression, value_name = "REGEX")]
+    /// Only use winners for kernels whose mangled or demangled name matches this regular expression
+    #[arg(long, alias = "record-regex", value_parser = variables::regular_expression, value_name = "REGEX")]
     kernels: Option<String>,
     /// Folder for compiled winners [default: MNEME_CACHE_DIR, otherwise mneme in XDG_CACHE_HOME or ~/.cache]
     #[arg(long, value_name = "FOLDER")]

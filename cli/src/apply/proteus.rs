@@ -5,6 +5,7 @@
 use std::path::Path;
 
 use mneme_model::configuration::Configuration;
+use mneme_model::launch::Dim3;
 use mneme_recording::RecordingError;
 use mneme_recording::database::{self, InstanceRecord, KernelRecord};
 use mneme_system::files::trust;
@@ -35,6 +36,10 @@ struct Tuned {
     tuned_max_threads: Option<u32>,
     #[serde(rename = "MinBlocksPerSM", default)]
     min_blocks_per_sm: u32,
+    #[serde(default)]
+    grid_dim: Option<Dim3>,
+    #[serde(default)]
+    block_dim: Option<Dim3>,
 }
 
 /// Finds the kernels of a file in a recording.
@@ -50,6 +55,11 @@ pub fn read(file: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner>
         .collect::<Result<_, RecordingError>>()?;
     let mut found = Vec::new();
     for (kernel, tuned) in &tuned {
+        if tuned.grid_dim.is_some() || tuned.block_dim.is_some() {
+            mneme_system::remark!(
+                "mneme: {name}: {kernel} keeps its dimensions; to change them, name the results folder of mneme tune"
+            );
+        }
         let of_name = recorded.iter().filter(|(_, record)| record.kernel_name == *kernel);
         let before = found.len();
         for (database, record) in of_name {
@@ -100,7 +110,8 @@ mod tests {
     #[test]
     fn what_the_tuner_writes_for_proteus_is_understood() {
         let text = r#"{"CodeGen": "serial", "LaunchBounds": true, "SpecializeDims": true, "SpecializeDimsRange": false, "OptLevel": 1,
-            "Pipeline": "default<O1>", "CodeGenOptLevel": 2, "TunedMaxThreads": 128, "MinBlocksPerSM": 4}"#;
+            "Pipeline": "default<O1>", "CodeGenOptLevel": 2, "TunedMaxThreads": 128, "MinBlocksPerSM": 4,
+            "GridDim": {"x": 9, "y": 1, "z": 1}, "BlockDim": {"x": 32, "y": 1, "z": 1}}"#;
         let tuned: Tuned = serde_json::from_str(text).unwrap();
         let instance = r#"{"Prologue": "p", "Epilogue": "e", "BlockDims": {"x": 64}, "GridDims": {"x": 3}, "SharedMem": 16,
             "Args": [], "Occurrences": 1}"#;

@@ -49,13 +49,12 @@ pub struct MinimizeOptions {
 }
 
 pub fn run(options: MinimizeOptions) -> Result<(), CommandError> {
-    let (selection, to) = options.transfer.endpoints()?;
+    let (selected, to) = options.transfer.endpoints()?;
     let replayer = Replayer { program: siblings::find(install::REPLAYER)?, device: options.device };
-    let selected = selection.kernels()?;
     let seed = options.scrub.then_some(options.seed);
     let (mut all, mut done) = (true, 0);
     for kernel in &selected.kernels {
-        for (id, _) in kernel.instances(selection.record_id.as_deref())? {
+        for (id, _) in kernel.instances(options.transfer.part.record_id.as_deref())? {
             on_interruption_say(&format!("mneme: interrupted; {}", kept(done, &to)));
             match minimize(&replayer, kernel, id, &to, seed) {
                 Err(CommandError::Unreplayed(why)) => {

@@ -111,9 +111,27 @@ pub struct CommonOptions {
     #[arg(long, value_name = "GIB", value_parser = gibibytes)]
     pub memory_limit: Option<u64>,
 
-    /// Messages on standard error: error, warn, info, debug or trace
-    #[arg(short = 'v', long = "verbose", visible_alias = "log-level", value_name = "LEVEL", default_value = "warn")]
+    /// Messages on standard error: error (or critical), warn, info, debug or trace
+    #[arg(
+        short = 'v',
+        long = "verbose",
+        visible_alias = "log-level",
+        value_name = "LEVEL",
+        default_value = "warn",
+        value_parser = level,
+        overrides_with = "level"
+    )]
     pub level: tracing::Level,
+}
+
+/// A level by its name, or by another name that recorders know.
+fn level(text: &str) -> Result<tracing::Level, ValueError> {
+    let name = match text.to_ascii_lowercase().as_str() {
+        "critical" => "error",
+        "warning" => "warn",
+        _ => text,
+    };
+    name.parse().map_err(|_| "it must be error, warn, info, debug or trace".into())
 }
 
 impl CommonOptions {

@@ -123,7 +123,7 @@ fn options(field: &'static Field) -> Vec<Arg> {
                 })
             })
             .into(),
-        Kind::Bool => {
+        Kind::Bool | Kind::Arguments => {
             let is_on = (field.initial)() == true;
             let no = name(format!("no-{}", field.option()));
             let help = format!("Do not {}", lowercase(&field.comment.replace('`', "")));
@@ -154,6 +154,7 @@ fn value(field: &Field, matches: &ArgMatches) -> Option<Value> {
             let [on, off] = [field.name.to_owned(), format!("no-{}", field.option())].map(|id| matches.get_flag(&id));
             (on || off).then_some(Value::Bool(on))
         }
+        Kind::Arguments if matches.get_flag(&format!("no-{}", field.option())) => Some(Value::Bool(false)),
         Kind::Switch([_, word]) => matches.get_flag(field.name).then(|| word.into()),
         Kind::List => {
             let words = matches.get_many::<Value>(field.name)?;
@@ -303,6 +304,26 @@ mod tests {
             let read = session.configuration(&of_recording).unwrap();
             let usual = parsed(&[]);
             prop_assert_eq!(settled(read, &session), settled(it, &usual), "{:?}", words);
+        }
+    }
+
+    #[test]
+    fn the_last_of_two_opposites_counts() {
+        let recorded = Configuration::default();
+        let all = ["--specialize", "--specialize-dims", "-slb"].map(String::from);
+        let none = ["--no-specialize", "--no-specialize-dims", "--no-set-launch-bounds"].map(String::from);
+        for (words, is_on) in [([&all[..], &none].concat(), false), ([&none[..], &all].concat(), true)] {
+            let read = parsed(&words).configuration(&recorded).unwrap();
+            let found = [read.specialize == Specialize::All, read.specialize_dims, read.set_launch_bounds];
+            assert_eq!(found, [is_on; 3], "{words:?}");
+        }
+    }
+
+    #[test]
+    fn levels_have_the_names_that_recorders_know() {
+        for (text, level) in [("critical", "error"), ("warn", "warn"), ("warning", "warn"), ("info", "info")] {
+            let read = parsed(&["-v".into(), "debug".into(), "-v".into(), text.into()]).common.level;
+            assert_eq!(read, level.parse::<tracing::Level>().unwrap(), "{text}");
         }
     }
 

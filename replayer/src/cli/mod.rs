@@ -26,7 +26,7 @@ pub use observation::ObservationOptions;
 
 /// Long options that users write with one dash.
 fn with_one_dash() -> Vec<String> {
-    ["rdb", "rid", "ol"].map(String::from).into_iter().chain(fields::with_one_dash()).collect()
+    ["rdb", "rid", "record-id", "ol"].map(String::from).into_iter().chain(fields::with_one_dash()).collect()
 }
 
 const USAGE: &str = "mneme-replay [-rdb FOLDER] [--kernel NAME] [-rid ID] [OPTIONS] [PIPELINE]\n       \

@@ -5,11 +5,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use mneme_e2e::apps::app;
+use mneme_e2e::apps::{app, executable};
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::damage::state_paths;
 use mneme_e2e::hip;
-use mneme_e2e::installation::program;
+use mneme_e2e::installation::{Cudart, TestDevice, program};
 use mneme_e2e::recording::{
     PIPELINES, Recording, TestInstance, copy_of, load_kernels, record_executable_into, record_into,
 };
@@ -196,4 +196,32 @@ fn a_recording_of_an_amd_gpu_is_read_and_replayed() {
         let shown = mneme("show").arg(target.path()).arg("--json").succeed().json();
         assert!(shown[0]["instances"][0]["changed_bytes"].as_u64() > Some(0), "{shown}");
     }
+}
+
+#[test]
+fn its_command_lines_do_the_same_here() {
+    let folder = tempfile::tempdir().unwrap();
+    let record = |options: &[&str]| {
+        let options =
+            [&["-v", "warn", "record", "-vass", "64", "--per-kernel-max-recordings", "2"][..], options].concat();
+        run(program("mneme"))
+            .args(options)
+            .args(["--record-db-dir".as_ref(), folder.path().as_os_str(), "--".as_ref()])
+            .arg(executable(app("vecadd"), Cudart::under_test()))
+            .env("MNEME_DEVICE", TestDevice::under_test().name())
+            .env("OMPI_COMM_WORLD_RANK", "1")
+            .succeed()
+    };
+    for options in [&[][..], &["-rr", "0,2"], &["-rr", "1", "--per-kernel-skip-recordings", "1"]] {
+        record(options);
+        assert!(load_kernels(folder.path()).is_empty(), "{options:?}");
+    }
+    record(&["--record-ranks", "0,1", "--per-kernel-skip-recordings", "0"]);
+    let (database, kernel) = load_kernels(folder.path()).remove(0);
+    let id = kernel.instances.keys().next().unwrap();
+    let off = ["--no-specialize", "--no-specialize-dims", "--no-set-launch-bounds", "-it", "2"];
+    let replay = run(program("mneme")).args(["-v", "info", "replay", "-record-id", id, "-rdb"]).arg(&database);
+    let found = replay.args(off).arg("default<O3>").succeed().json();
+    assert_eq!(found["Result"]["verified"], true, "{found}");
+    assert_eq!(found["Replay-config"]["specialize"], false, "{found}");
 }

@@ -12,7 +12,7 @@ use mneme_tuner::report::compare::{self, CompareOptions};
 use mneme_tuner::tune;
 
 /// Options that may be written with one dash.
-const ONE_DASH: [&str; 2] = ["rdb", "rid"];
+const ONE_DASH: [&str; 3] = ["rdb", "rid", "record-id"];
 
 // Without a doc comment: clap would show it instead of the description of `Options`.
 #[derive(Parser)]
