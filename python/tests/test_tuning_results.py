@@ -93,6 +93,27 @@ def test_the_tuner_and_the_package_have_one_hash(results: Path, database: Path, 
         assert ExperimentConfiguration.from_dict(trial["config"]).ground().hash() == trial["config_hash"], trial
 
 
+def test_the_files_have_the_keys_of_the_existing_mneme(results: Path, database: Path, record_id: str) -> None:
+    def read(name: str) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads((results / name).read_text())
+        return content
+
+    best, summary, space = read("best.json"), read("summary.json"), read("search_space.json")
+    assert best["status"] == "success"
+    assert best["baseline_metric"] == summary["baseline_metric"]
+    assert best["best_metric"] == summary["best_metric"]
+    assert Path(best["record"]["record_database"]).samefile(database)
+    assert best["record"]["record_id"] == record_id
+    assert best["record"]["kernel_name"] == json.loads(database.read_text())["KernelName"]
+    assert [trial["status"] for trial in trials(results)] == [trial["result"]["status"] for trial in trials(results)]
+    assert (space["type"], space["preset"]) == ("builtin", "compiler")
+    assert space["dimensions"]["passes"]["type"] == "categorical"
+    assert len(space["dimensions"]["passes"]["choices"]) == 4
+    # A session whose best is the recorded configuration has nothing for Proteus.
+    tuned = (results / "proteus_tuned_kernels.json").exists()
+    assert (results / "proteus_usage.txt").exists() == tuned == ("trial" in best)
+
+
 def test_the_report_is_one_page(results: Path) -> None:
     written = (results / "report.html").read_text()
     page = Page()

@@ -69,8 +69,9 @@ pub fn proteus_usage(file: &Path, recorded: Option<&Configuration>, best: &Confi
             0 => String::new(),
             bytes => format!(" and {bytes} bytes of dynamic shared memory"),
         };
+        let unless = if best.shared_mem == 0 { "unless your Proteus reads GridDim and BlockDim, " } else { "" };
         format!(
-            "change the launch in your application to blocks of {}, a grid of {}{memory}, because the file has only compile options",
+            "{unless}change the launch in your application to blocks of {}, a grid of {}{memory}",
             best.block, best.grid
         )
     });
@@ -81,6 +82,20 @@ pub fn proteus_usage(file: &Path, recorded: Option<&Configuration>, best: &Confi
         command: format!("PROTEUS_TUNED_KERNELS={} ./application", quoted(&file.display().to_string())),
         remark: (!remarks.is_empty()).then(|| format!("Proteus: {}", remarks.join("; "))),
     }
+}
+
+/// How to build an application with Proteus so that it reads `file`: `specializable` says for each argument whether its
+/// value may be folded into the code.
+pub fn proteus_instructions(file: &Path, kernel: &str, specializable: &[bool]) -> String {
+    let numbers = (1..).zip(specializable).filter(|(_, may)| **may).map(|(number, _)| format!(", {number}"));
+    let arguments: String = numbers.collect();
+    let file = std::path::absolute(file).unwrap_or_else(|_| file.into());
+    let file = quoted(&file.display().to_string());
+    format!(
+        "Add this attribute to the kernel {kernel}, and build the application with Proteus:\n\n  \
+         __attribute__((annotate(\"jit\"{arguments})))\n\nThen start the application with this variable:\n\n  \
+         export PROTEUS_TUNED_KERNELS={file}\n"
+    )
 }
 
 /// A command, and a remark on it.
@@ -127,6 +142,15 @@ mod tests {
             replay_command(&ReplayedWinner { database: "7.json", ..winner }, &best),
             "mneme replay -rdb 7.json -rid 9 --iterations=3 --tolerance=u8:0e0:absolute:none 'default<O1>' --rtol=0.1 \
              --tolerance=argument:1=exact"
+        );
+    }
+
+    #[test]
+    fn instructions_number_arguments_from_one() {
+        let text = proteus_instructions(Path::new("/a b/p.json"), "_Z1kv", &[false, true, true]);
+        assert!(
+            text.contains("annotate(\"jit\", 2, 3)") && text.contains("PROTEUS_TUNED_KERNELS='/a b/p.json'"),
+            "{text}"
         );
     }
 

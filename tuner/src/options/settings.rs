@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde_json::{Value, json};
+
 use super::{FoldedArguments, Options, Pruner, RunsKind, Switch};
 use crate::measured::Measured;
 use crate::metric::Metric;
 use crate::sampler::{SamplerKind, SamplerSettings};
-use crate::space::{BlockAxes, Point, PresetOptions};
+use crate::space::{BlockAxes, Parameter, Point, PresetOptions, SearchSpace};
 
 /// The settings of a session for one kernel.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,6 +43,19 @@ impl TuningSettings {
     /// All options with their defaults, for `config.json` and `--dump-config`.
     pub fn written(&self) -> &Options {
         &self.written
+    }
+
+    /// The space for `search_space.json` and `--print-space`, also with the existing Mneme's keys.
+    pub fn described(&self, space: &dyn SearchSpace) -> Value {
+        let mut described = space.describe();
+        let is_built_in = matches!(self.space, SpaceSettings::BuiltIn(_));
+        described["type"] = json!(if is_built_in { "builtin" } else { "custom" });
+        if is_built_in {
+            described["preset"] = json!(self.written.space_preset);
+        }
+        let dimension = |parameter: &Parameter| (parameter.name.clone(), parameter.domain.dimension());
+        described["dimensions"] = space.parameters().iter().map(dimension).collect();
+        described
     }
 
     /// Whether the kernel decides if the grid follows the block, because the user did not.

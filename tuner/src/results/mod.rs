@@ -14,6 +14,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
+use mneme_model::result::ReplayStatus;
 use mneme_system::console::is_full;
 use mneme_system::files::{FileAccess, private, trust};
 use serde::Serialize;
@@ -142,7 +143,7 @@ impl Results {
 
     /// Appends to `trials.jsonl`: the whole line, or nothing.
     pub fn add_trial(&mut self, trial: &Trial) -> Result<(), ResultsError> {
-        self.trials.append(trial)
+        self.trials.append(&TrialLine { status: trial.result.status, trial })
     }
 
     /// Waits until `trials.jsonl` is on the disk: some file systems only notice then that they are full.
@@ -154,6 +155,14 @@ impl Results {
     pub fn log(&mut self, text: &str) {
         let _ = writeln!(self.log, "{:.3} {text}", jiff::Timestamp::now());
     }
+}
+
+/// A trial with its status, which the existing Mneme has outside the result.
+#[derive(Serialize)]
+struct TrialLine<'a> {
+    status: ReplayStatus,
+    #[serde(flatten)]
+    trial: &'a Trial,
 }
 
 /// The error of an operation on a file.

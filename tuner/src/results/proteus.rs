@@ -19,8 +19,14 @@ pub fn lost(best: &Configuration) -> Vec<&'static str> {
     changed.filter(|field| field.effect.changes_code()).map(|field| field.name).filter(is_lost).collect()
 }
 
+/// The file beside it that tells people how to use it.
+pub const USAGE: &str = "proteus_usage.txt";
+
 /// The content of `proteus_tuned_kernels.json`, which Proteus reads through `PROTEUS_TUNED_KERNELS`.
-pub fn proteus_tuned_kernels(kernel: &str, best: &Configuration) -> Value {
+///
+/// Proteus launches every call with the dimensions of the file, so they are left out if they are `recorded`, and without
+/// a recorded configuration.
+pub fn proteus_tuned_kernels(kernel: &str, best: &Configuration, recorded: Option<&Configuration>) -> Value {
     // Proteus numbers the levels 0 to 3. It ignores the level for other pipelines.
     let level = best
         .passes
@@ -29,7 +35,7 @@ pub fn proteus_tuned_kernels(kernel: &str, best: &Configuration) -> Value {
         .and_then(|level| level.parse().ok())
         .unwrap_or(2u8);
     let threads = best.max_threads.filter(|_| best.set_launch_bounds).map_or(best.block.count(), u64::from);
-    let tuned = json!({
+    let mut tuned = json!({
         "CodeGen": best.codegen_method,
         "LaunchBounds": best.set_launch_bounds,
         "SpecializeDims": best.specialize_dims,
@@ -40,6 +46,10 @@ pub fn proteus_tuned_kernels(kernel: &str, best: &Configuration) -> Value {
         "TunedMaxThreads": threads,
         "MinBlocksPerSM": best.min_blocks_per_sm,
     });
+    if recorded.is_some_and(|it| (it.grid, it.block) != (best.grid, best.block)) {
+        tuned["GridDim"] = json!(best.grid);
+        tuned["BlockDim"] = json!(best.block);
+    }
     Value::Object(std::iter::once((kernel.to_owned(), tuned)).collect())
 }
 
@@ -58,17 +68,26 @@ mod tests {
     use mneme_model::launch::Dim3;
 
     #[test]
+    fn another_launch_is_told() {
+        let recorded = Configuration::recorded(Dim3::new(4, 1, 1), Dim3::new(128, 1, 1), 0);
+        let best = Configuration { grid: Dim3::new(8, 1, 1), block: Dim3::new(64, 1, 1), ..recorded.clone() };
+        let tuned = &proteus_tuned_kernels("_Z1kv", &best, Some(&recorded))["_Z1kv"];
+        assert_eq!((&tuned["GridDim"]["x"], &tuned["BlockDim"]), (&json!(8), &json!({"x": 64, "y": 1, "z": 1})));
+        assert!(proteus_tuned_kernels("_Z1kv", &best, None)["_Z1kv"].get("GridDim").is_none());
+    }
+
+    #[test]
     fn proteus_gets_its_keys() {
         let configuration = Configuration {
             passes: "default<O1>".into(),
             ..Configuration::recorded(Dim3::new(4, 1, 1), Dim3::new(128, 1, 1), 0)
         };
-        let value = proteus_tuned_kernels("_Z1kv", &configuration);
+        let value = proteus_tuned_kernels("_Z1kv", &configuration, Some(&configuration));
         let tuned = &value["_Z1kv"];
         assert_eq!((&tuned["OptLevel"], &tuned["Pipeline"]), (&json!(1), &json!("default<O1>")));
         assert_eq!((&tuned["TunedMaxThreads"], &tuned["LaunchBounds"]), (&json!(128), &json!(false)));
         assert_eq!(tuned.as_object().unwrap().len(), 9);
-        let both = merged([value, proteus_tuned_kernels("_Z1lv", &configuration)]);
+        let both = merged([value, proteus_tuned_kernels("_Z1lv", &configuration, None)]);
         assert_eq!(both.as_object().unwrap().keys().collect::<Vec<_>>(), ["_Z1kv", "_Z1lv"]);
     }
 }

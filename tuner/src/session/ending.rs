@@ -23,7 +23,9 @@ impl Session {
         let by_time = self.criteria.objectives.is_time();
         let tuned = match &best {
             Best::Candidate(best) if self.standings.is_fit(best, by_time) => {
-                Some(proteus_tuned_kernels(&self.kernel, &best.config))
+                // Launches of several instances have dimensions of their own.
+                let recorded = (self.criteria.instances.len() == 1).then(|| self.proposals.space().baseline());
+                Some(proteus_tuned_kernels(&self.kernel, &best.config, recorded.as_ref()))
             }
             _ => None,
         };
@@ -69,19 +71,36 @@ impl Session {
         let is_told = complete && !self.standings.is_untold(best);
         let is_new = matches!(best, Best::Candidate(_)) || !self.records.has_winner();
         let replaces = is_told || (is_new && !matches!(best, Best::Nothing));
-        let line = best_line(best, &self.standings).filter(|_| replaces);
+        let line = best_line(best, &self.standings).filter(|_| replaces).map(|line| self.with_context(line));
         let records = &mut self.records;
         let proteus = &self.settings.proteus;
+        let usage = |file: &Path| winner::proteus_instructions(file, &self.kernel, &self.specializable);
         for (name, written) in [
             ("pareto.json", records.put("pareto.json", pareto.as_ref(), replaces)),
             ("best.json", records.put("best.json", line.as_ref(), replaces)),
             (proteus::FILE, records.export(proteus, &self.kernel, tuned, replaces)),
+            (proteus::USAGE, records.explain(proteus, tuned.map(|_| usage), replaces)),
             (SUMMARY, records.results.write(SUMMARY, &self.standings.summary)),
             (report::FILE, records.report()),
             (TRIALS, records.results.sync()),
         ] {
             records.note(name, written);
         }
+    }
+
+    /// The best with what the existing Mneme says beside it.
+    fn with_context(&self, mut line: Value) -> Value {
+        let instances = &self.criteria.instances;
+        let ids: Vec<&str> = instances.iter().map(|instance| instance.id.as_str()).collect();
+        line["status"] = json!("success");
+        line["best_metric"] = line["metric"].clone();
+        line["baseline_metric"] = json!(self.standings.summary.baseline_metric);
+        line["record"] = json!({
+            "record_database": instances.first().map(|instance| instance.command.database.display().to_string()),
+            "record_id": if let [id] = ids[..] { json!(id) } else { json!(ids) },
+            "kernel_name": self.kernel,
+        });
+        line
     }
 
     /// The best of a session that ended early. Nothing was confirmed, so this is the recorded configuration if winners

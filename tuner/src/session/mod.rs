@@ -82,6 +82,8 @@ pub struct TunedInstance {
 pub struct Plan {
     /// Mangled name.
     pub kernel: String,
+    /// For each argument of the kernel, whether its value may be folded into the code.
+    pub specializable: Vec<bool>,
     /// The instances that the session tunes for. The search uses the space of the first one.
     pub instances: Vec<TunedInstance>,
     pub search: Search,
@@ -111,6 +113,7 @@ enum Stop {
 struct Session {
     /// Mangled name.
     kernel: String,
+    specializable: Vec<bool>,
     settings: TuningSettings,
     criteria: Criteria,
     proposals: Proposals,
@@ -177,7 +180,7 @@ impl Session {
         let start = Instant::now();
         let limit = plan.settings.search.timeout.and_then(|limit| Duration::try_from_secs_f64(limit).ok());
         interrupt::end_at(limit.and_then(|limit| start.checked_add(limit)));
-        let Plan { kernel, instances, search, further, verified_on, early_stop, objectives, .. } = plan;
+        let Plan { kernel, specializable, instances, search, further, verified_on, early_stop, objectives, .. } = plan;
         let mut settings = plan.settings;
         resume::note_device(&mut settings, &results, evaluator.greeting(), known)?;
         let cache = plan.cache.as_ref().map(|cache| records::open_cache(cache, evaluator.greeting())).transpose()?;
@@ -222,6 +225,7 @@ impl Session {
             pace: Pace::default(),
             schedule: ReferenceSchedule::new(),
             kernel,
+            specializable,
             settings,
             evaluator,
             early_stop,
@@ -233,7 +237,7 @@ impl Session {
     /// Writes the session's options and its space to the folder.
     fn declare(&self) -> Result<(), SessionError> {
         self.records.results.write(CONFIG, self.settings.written())?;
-        Ok(self.records.results.write("search_space.json", &self.proposals.space().describe())?)
+        Ok(self.records.results.write("search_space.json", &self.settings.described(self.proposals.space()))?)
     }
 
     fn is_baseline_only(&self) -> bool {

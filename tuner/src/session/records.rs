@@ -13,7 +13,7 @@ use crate::cache::{CachePlan, ResultCache};
 use crate::measured::{Measured, is_events};
 use crate::options::ProteusOutput;
 use crate::report;
-use crate::results::{Results, ResultsError, proteus, remove, write_whole};
+use crate::results::{Results, ResultsError, proteus, remove, replace, write_whole};
 use crate::server::ServerGreeting;
 
 /// The file with the best of a session.
@@ -132,6 +132,29 @@ impl Records {
             (ProteusOutput::File(_), None) => Ok(()),
             (ProteusOutput::Results, tuned) => self.put(proteus::FILE, tuned, replaces),
             (ProteusOutput::Nowhere, _) => self.put(proteus::FILE, None::<&Value>, replaces),
+        }
+    }
+
+    /// Writes how to use that entry: `usage` tells it for the entry's file.
+    pub fn explain(
+        &self,
+        output: &ProteusOutput,
+        usage: Option<impl Fn(&Path) -> String>,
+        replaces: bool,
+    ) -> Result<(), ResultsError> {
+        let folder = self.results.folder();
+        let file = match output {
+            ProteusOutput::Results => Some(folder.join(proteus::FILE)),
+            ProteusOutput::File(file) => Some(file.clone()),
+            ProteusOutput::Nowhere => None,
+        };
+        let path = folder.join(proteus::USAGE);
+        match file.zip(usage) {
+            Some((file, usage)) => {
+                replace(&path, usage(&file).as_bytes()).map_err(|source| ResultsError::Write { path, source })
+            }
+            None if replaces => remove(&path),
+            None => Ok(()),
         }
     }
 

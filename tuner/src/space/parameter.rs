@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Values by parameter. Parameters that do not apply are absent.
 pub type Point = BTreeMap<String, Value>;
@@ -70,6 +70,23 @@ pub struct PassChoice {
 }
 
 impl Domain {
+    /// The domain as the existing Mneme describes it.
+    pub fn dimension(&self) -> Value {
+        match self {
+            Self::Integer { low, high, step, .. } => {
+                json!({"type": "int_range", "low": low, "high": high, "step": step})
+            }
+            Self::Real { low, high, .. } => json!({"type": "real_range", "low": low, "high": high}),
+            Self::Categorical(values) => match &values[..] {
+                [value] => json!({"type": "fixed", "value": value}),
+                values => json!({"type": "categorical", "choices": values}),
+            },
+            Self::Boolean => json!({"type": "bool", "choices": [true, false]}),
+            Self::Permutation(values) => json!({"type": "permutation", "choices": values}),
+            Self::Pipeline(choice) => json!({"type": "pipeline", "choices": choice.passes}),
+        }
+    }
+
     /// Number of values; `None` if infinite or too large to count.
     pub fn size(&self) -> Option<u64> {
         match self {

@@ -294,7 +294,7 @@ impl KernelToTune {
         if let Some(problem) = spaces.endless(&*space) {
             return Err(TuneError::Setting(problem));
         }
-        let Some(results) = results else { return inspect(settings.mode, &*space) };
+        let Some(results) = results else { return inspect(&settings, &*space) };
         if matches!(settings.space, SpaceSettings::File(_)) {
             report_idle_parameters(&*space);
         }
@@ -319,6 +319,7 @@ impl KernelToTune {
         }
         let plan = Plan {
             kernel: self.record.kernel_name.clone(),
+            specializable: self.record.specializations.clone(),
             instances,
             search: Search::new(space, sampler),
             further,
@@ -550,9 +551,9 @@ fn start_in(space: &dyn SearchSpace, path: &Path) -> Result<Point, TuneError> {
 }
 
 /// `--print-space` and `--dry-run`.
-fn inspect(mode: SessionMode, space: &dyn SearchSpace) -> Result<Outcome, TuneError> {
-    let described = space.describe();
-    let text = if mode == SessionMode::DryRun {
+fn inspect(settings: &TuningSettings, space: &dyn SearchSpace) -> Result<Outcome, TuneError> {
+    let described = settings.described(space);
+    let text = if settings.mode == SessionMode::DryRun {
         let baseline = serde_json::to_string_pretty(&space.baseline()).expect("plain data serialises");
         format!("Baseline configuration:\n{baseline}\nSearch space:\n{described:#}\n")
     } else {

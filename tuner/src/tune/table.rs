@@ -41,7 +41,7 @@ pub fn tune(options: Options) -> Result<i32, TuneError> {
     let folder = options.results_dir.clone().unwrap_or_else(|| default_folder(SESSIONS));
     let settings = Options { results_dir: Some(folder.clone()), ..options }.settled_on_table();
     if settings.mode.inspects() {
-        return Ok(inspect(settings.mode, &table.space)?.status);
+        return Ok(inspect(&settings, &table.space)?.status);
     }
     let simulation = Simulation::of(&file, &table);
     if simulation.baseline().is_none() {
@@ -64,6 +64,7 @@ pub fn tune(options: Options) -> Result<i32, TuneError> {
     };
     let plan = Plan {
         kernel: table.name,
+        specializable: Vec::new(),
         instances: vec![TunedInstance { id: "table".into(), weight: 1.0, command }],
         search: Search::new(space, sampler),
         further: Vec::new(),

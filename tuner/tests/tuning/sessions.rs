@@ -58,6 +58,7 @@ fn plan(folder: &Path, passes: &[&str]) -> Plan {
         Options { iterations: Some(2), warmup: Some(1), finalists: Some(0), quiet: Some(true), ..Options::default() };
     Plan {
         kernel: "_Z1kv".into(),
+        specializable: vec![false, true],
         instances: vec![instance(folder, "1", 1.0)],
         search: Search::new(Box::new(space(passes)), Box::new(Exhaustive::default())),
         further: Vec::new(),
@@ -132,7 +133,22 @@ fn the_fastest_verified_configuration_wins() {
     for name in ["search_space.json", "baseline.json"] {
         json(folder.path(), name);
     }
-    assert!(json(folder.path(), "proteus_tuned_kernels.json")["_Z1kv"].is_object());
+    let tuned = &json(folder.path(), "proteus_tuned_kernels.json")["_Z1kv"];
+    assert_eq!((&tuned["GridDim"]["x"], &tuned["BlockDim"]["x"]), (&Value::from(3), &Value::from(8)));
+    let usage = std::fs::read_to_string(folder.path().join("results/proteus_usage.txt")).unwrap();
+    assert!(usage.contains("annotate(\"jit\", 2)"), "{usage}");
+    // The existing Mneme's keys.
+    let record = &best["record"];
+    assert_eq!((&best["status"], &best["best_metric"]), (&Value::from("success"), &best["metric"]));
+    assert_eq!(
+        (&best["baseline_metric"], &record["kernel_name"]),
+        (&summary["baseline_metric"], &Value::from("_Z1kv"))
+    );
+    assert!(record["record_id"].is_string() && record["record_database"].is_string(), "{record}");
+    for trial in trials(folder.path()) {
+        assert_eq!(trial["status"], trial["result"]["status"]);
+    }
+    assert_eq!(json(folder.path(), "search_space.json")["dimensions"]["passes"]["type"], "categorical");
 }
 
 #[test]
