@@ -209,7 +209,7 @@ const TEST_EXAMPLES: &str = "Examples:
   mneme test recordings --passes 'default<O2>' --passes 'default<O3>' --passes original
 
 A launch is SLOWER or faster if the medians differ by more than the threshold with at least 95 % confidence. This \
-takes at least four starts.";
+takes at least four starts. If the times vary too much to tell, it is INCONCLUSIVE, and the exit status is 6.";
 
 const EXPORT_EXAMPLES: &str = "Examples:
   mneme export --standalone recording reproducer --kernel stencil

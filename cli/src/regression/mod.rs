@@ -86,8 +86,8 @@ fn pipeline(text: &str) -> Result<String, ValueError> {
     if text.starts_with('-') { Err("a pipeline must not begin with -".into()) } else { Ok(text.to_owned()) }
 }
 
-/// Replays everything. Ends with 1 if a case is broken or slower, with 6 if one is unproven, and with 70 if one is
-/// untested.
+/// Replays everything. Ends with 1 if a case is broken or slower, with 6 if one is unproven or inconclusive, and with 70
+/// if one is untested.
 pub fn test(options: &TestOptions) -> Result<(), CommandError> {
     // Unreadable or unwritable files must fail before hours of replays, not after.
     let before = options.against.as_deref().map(ResultsFile::load).transpose()?;
@@ -99,8 +99,8 @@ pub fn test(options: &TestOptions) -> Result<(), CommandError> {
     report(before.as_ref(), &after, &options.report, unsaved)
 }
 
-/// Compares two files of results. Ends with 1 if a case is broken or slower in the second, with 6 if one is unproven,
-/// and with 70 if one is untested.
+/// Compares two files of results. Ends with 1 if a case is broken or slower in the second, with 6 if one is unproven or
+/// inconclusive, and with 70 if one is untested.
 pub fn compare(options: &CompareOptions) -> Result<(), CommandError> {
     let (before, after) = (ResultsFile::load(&options.before)?, ResultsFile::load(&options.after)?);
     output::probe(&options.report)?;
@@ -133,10 +133,11 @@ fn report(
     }
     if fails {
         let has = |wanted: CaseVerdict| failing().any(|verdict| verdict == wanted);
-        let is_wrong = failing().any(|it| !matches!(it, CaseVerdict::Unproven | CaseVerdict::Untested));
+        use CaseVerdict::{Inconclusive, Unproven, Untested};
+        let is_wrong = failing().any(|it| !matches!(it, Unproven | Inconclusive | Untested));
         std::process::exit(match () {
             () if is_wrong => exit::NOT_VERIFIED,
-            () if has(CaseVerdict::Unproven) => exit::UNPROVEN,
+            () if has(Unproven) || has(Inconclusive) => exit::UNPROVEN,
             () => exit::INTERNAL,
         });
     }

@@ -124,7 +124,7 @@ fn junit(compared: &[Compared]) -> Report {
             verdict if !verdict.fails() => TestCaseStatus::success(),
             verdict => {
                 let kind = match verdict {
-                    CaseVerdict::Unproven | CaseVerdict::Untested => NonSuccessKind::Error,
+                    CaseVerdict::Unproven | CaseVerdict::Inconclusive | CaseVerdict::Untested => NonSuccessKind::Error,
                     _ => NonSuccessKind::Failure,
                 };
                 let mut status = TestCaseStatus::non_success(kind);
@@ -172,6 +172,7 @@ fn summary(before: Option<&ResultsFile>, after: &ResultsFile, compared: &[Compar
     let all = [
         CaseVerdict::Verified,
         CaseVerdict::Same,
+        CaseVerdict::Inconclusive,
         CaseVerdict::Faster,
         CaseVerdict::Slower,
         CaseVerdict::NotComparable,
@@ -199,7 +200,8 @@ fn summary(before: Option<&ResultsFile>, after: &ResultsFile, compared: &[Compar
         }
         _ => String::new(),
     };
-    let is_timed = |it: &Compared| matches!(it.verdict, CaseVerdict::Slower | CaseVerdict::Faster);
+    let is_timed =
+        |it: &Compared| matches!(it.verdict, CaseVerdict::Slower | CaseVerdict::Faster | CaseVerdict::Inconclusive);
     let caution = if after.environment.device == CPU_DEVICE && compared.iter().any(is_timed) {
         "; times of the CPU device depend on this machine's other load, and say nothing about a GPU"
     } else {

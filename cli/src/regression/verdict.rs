@@ -13,8 +13,10 @@ use super::stored::{CaseName, CaseResult, ResultsFile};
 pub enum CaseVerdict {
     /// It is right, without an earlier time to compare.
     Verified,
-    /// It is as fast as before, as far as the times can show.
+    /// It is as fast as before: no difference of more than the threshold is likely, nor one of [`NOISE`].
     Same,
+    /// It is right, but its times vary so much that a difference of [`NOISE`] would not show.
+    Inconclusive,
     Faster,
     Slower,
     /// It is right, but its times come from another timer than the earlier ones, or from too few starts.
@@ -32,13 +34,17 @@ pub enum CaseVerdict {
 impl CaseVerdict {
     /// Whether a test with this verdict fails.
     pub fn fails(self) -> bool {
-        matches!(self, Self::Slower | Self::Broken | Self::Unproven | Self::Untested | Self::Missing)
+        matches!(
+            self,
+            Self::Inconclusive | Self::Slower | Self::Broken | Self::Unproven | Self::Untested | Self::Missing
+        )
     }
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Verified => "verified",
             Self::Same => "same",
+            Self::Inconclusive => "INCONCLUSIVE",
             Self::Faster => "faster",
             Self::Slower => "SLOWER",
             Self::NotComparable => "not comparable",
@@ -56,7 +62,7 @@ pub struct Compared {
     #[serde(flatten)]
     pub case: CaseName,
     pub verdict: CaseVerdict,
-    /// Why it is broken, untested, missing or not comparable, in one sentence; otherwise empty.
+    /// Why it is broken, untested, missing, inconclusive or not comparable, in one sentence; otherwise empty.
     pub error: String,
     /// Median in ns of the right results.
     pub before: Option<f64>,
@@ -93,12 +99,22 @@ impl From<&CaseResult> for CaseOutcome {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Ratio {
     pub estimate: f64,
     pub low: f64,
     pub high: f64,
 }
+
+impl Ratio {
+    /// Whether a time that changed by this factor lies within the bounds.
+    fn hides(self, factor: f64) -> bool {
+        self.high > factor || self.low < factor.recip()
+    }
+}
+
+/// The factor of a change that a test has to show, if its threshold is not above that.
+const NOISE: f64 = 1.5;
 
 /// Compares results with earlier ones. Times that differ by less than the share `threshold` are the same.
 pub fn compare(before: Option<&ResultsFile>, after: &ResultsFile, threshold: f64) -> Vec<Compared> {
@@ -139,6 +155,7 @@ fn one(before: Option<&CaseResult>, after: &CaseResult, threshold: f64) -> Compa
         (true, true, None) => CaseVerdict::NotComparable,
         (true, true, Some(ratio)) if ratio.low > 1.0 + threshold => CaseVerdict::Slower,
         (true, true, Some(ratio)) if ratio.high < 1.0 / (1.0 + threshold) => CaseVerdict::Faster,
+        (true, true, Some(ratio)) if ratio.hides(NOISE.max(1.0 + threshold)) => CaseVerdict::Inconclusive,
         (true, true, Some(_)) => CaseVerdict::Same,
     };
     let error = match (after.error.as_str(), clocks) {
@@ -149,6 +166,13 @@ fn one(before: Option<&CaseResult>, after: &CaseResult, threshold: f64) -> Compa
             let (before, now) = (right_before.map_or(0, starts), starts(after));
             format!(
                 "timed in {before} starts before and {now} now; to compare times, test with at least {MIN_STARTS} starts each"
+            )
+        }
+        ("", None) if verdict == CaseVerdict::Inconclusive => {
+            let Ratio { low, high, .. } = ratio.unwrap_or_default();
+            format!(
+                "too noisy to tell: it takes between {low:.3} and {high:.3} times as long as before; test with more --starts, while the \
+                 device is idle"
             )
         }
         (error, _) => error.to_owned(),
@@ -275,7 +299,8 @@ mod tests {
         };
         // Each start takes 1000 or 2000, with either program.
         let (before, after) = (of(&[1000, 1000, 2000, 1000, 1000]), of(&[2000, 2000, 2000, 1000, 2000]));
-        assert_eq!(verdicts(&before, &after, 0.05), [CaseVerdict::Same]);
+        assert_eq!(verdicts(&before, &after, 0.05), [CaseVerdict::Inconclusive]);
+        assert_eq!(verdicts(&before, &after, 1.0), [CaseVerdict::Same], "no slower than the threshold");
         assert_eq!(verdicts(&before, &of(&[2200, 2200, 2300, 2200, 2300]), 0.05), [CaseVerdict::Slower]);
         let one = [CaseResult { starts: 1, ..before[0].clone() }];
         assert_eq!(verdicts(&one, &after, 0.05), [CaseVerdict::NotComparable], "a file of before");
@@ -289,9 +314,12 @@ mod tests {
         assert_eq!(verdicts(&of(1000), &of(1100), 0.05), [CaseVerdict::Slower]);
         assert_eq!(verdicts(&of(1000), &of(900), 0.05), [CaseVerdict::Faster]);
         assert_eq!(verdicts(&of(1000), &of(1100), 0.2), [CaseVerdict::Same]);
-        // Times that scatter as widely as they differ are the same, and few are not compared.
+        // Times that scatter widely show nothing, and few are not compared.
         let wide: Vec<u64> = (0..11).map(|index| 500 + 120 * (index * 4 % 11)).collect();
-        assert_eq!(verdicts(&of(1000), &[result("", ReplayStatus::Verified, &wide)], 0.05), [CaseVerdict::Same]);
+        assert_eq!(
+            verdicts(&of(1000), &[result("", ReplayStatus::Verified, &wide)], 0.05),
+            [CaseVerdict::Inconclusive]
+        );
         assert_eq!(verdicts(&of(1000), &[result("", ReplayStatus::Verified, &[2000; 7])], 0.05), [CaseVerdict::Slower]);
     }
 
