@@ -12,7 +12,11 @@ mod pointers;
 use std::fs::File;
 use std::path::Path;
 
+use mneme_image::cubin;
+use mneme_image::ptx::PtxModule;
+use mneme_image::symbol::readable;
 use mneme_model::hash::checksum;
+use mneme_model::text::closest;
 use mneme_model::units;
 use mneme_recording::code::immovable;
 use mneme_recording::database::{InstanceRecord, KernelRecord};
@@ -56,12 +60,12 @@ pub fn run(selection: &Selection, output: &Path, given_code: Option<&Path>) -> R
     KernelRecord::load_trusted(&kernel.path)?;
     let (id, instance) = kernel.record.instance(&kernel.path, selection.record_id.as_deref())?;
     let moments = Moments::open(kernel.folder(), &kernel.record, instance)?;
+    let name = &kernel.record.kernel_name;
     let code = match given_code {
-        Some(path) => given(path)?,
+        Some(path) => given(path, name)?,
         None => original(kernel, instance)?,
     };
     let before = &moments.prologue.header;
-    let name = &kernel.record.kernel_name;
     if let Some(reason) = immovable(&before.variables, &before.arguments, &code.bytes, code.kind, name) {
         return Err(CommandError::Usage(format!(
             "{}: {reason}, which has another address in an exported program",
@@ -130,7 +134,8 @@ fn modules(kernel: &KernelFile) -> Result<Vec<(&'static str, Vec<u8>)>, Recordin
     .collect()
 }
 
-fn given(path: &Path) -> Result<Code, CommandError> {
+/// Code from a file, which has to contain the kernel.
+fn given(path: &Path, kernel: &str) -> Result<Code, CommandError> {
     let kind = CodeKind::of(&path.to_string_lossy());
     if !matches!(kind, CodeKind::Cubin | CodeKind::Ptx) {
         let path = path.display();
@@ -139,11 +144,22 @@ fn given(path: &Path) -> Result<Code, CommandError> {
         )));
     }
     let bytes = std::fs::read(path).map_err(CommandError::unread(path))?;
+    let kernels: Vec<String> = match kind {
+        CodeKind::Ptx => PtxModule::parse(&String::from_utf8_lossy(&bytes)).kernels().map(str::to_owned).collect(),
+        _ => cubin::parse(&bytes).into_iter().flat_map(|cubin| cubin.kernels).map(|found| found.name).collect(),
+    };
+    if !kernels.iter().any(|found| found == kernel) {
+        return Err(CommandError::Usage(format!(
+            "{} has no kernel {}, which was recorded; its kernels: {}",
+            path.display(),
+            readable(kernel),
+            closest(&readable(kernel), kernels.iter().map(|found| readable(found)))
+        )));
+    }
     Ok(Code { bytes, kind })
 }
 
-/// The first form of code that is machine code or PTX. If the application ran something else, as on the CPU device, the
-/// recorded PTX.
+/// The first form of code that is machine code or PTX; otherwise the PTX that the kernel was recorded from.
 fn original(kernel: &KernelFile, instance: &InstanceRecord) -> Result<Code, CommandError> {
     for code in &instance.ours.original {
         let kind = CodeKind::of(&code.file);
@@ -158,8 +174,8 @@ fn original(kernel: &KernelFile, instance: &InstanceRecord) -> Result<Code, Comm
         return Ok(Code { bytes, kind: CodeKind::Ptx });
     }
     Err(CommandError::Usage(format!(
-        "{} contains neither machine code nor PTX, which an exported program needs; recordings of the CPU device have only \
-         IR. Record on a GPU, or name code for one with --code",
+        "{} contains neither machine code nor PTX, which an exported program needs: its program has none, or an earlier \
+         version recorded it; record it again, or name code for a GPU with --code",
         kernel.path.display()
     )))
 }

@@ -157,12 +157,16 @@ impl KernelCode {
         if settings().records_nothing {
             return Ok(Arc::new(code.with_files(Vec::new())));
         }
+        let is_cpu = linker::cpu_device().is_some();
+        let of_program = loaded
+            .into_iter()
+            // The CPU device ran none of these, but exports and replays on a GPU can use the PTX.
+            .filter(|(kind, _)| !is_cpu || (*kind == CodeKind::Ptx && code.source != Source::Ptx))
+            .map(|(kind, bytes)| OriginalCode::new(kind, bytes));
         let original = match OriginalCode::of_cpu_device(function) {
             // The module already is the application's own code.
-            None if code.source == Source::MachineCode => Vec::new(),
-            Some(compiled) => vec![compiled],
-            None if linker::cpu_device().is_some() => Vec::new(),
-            None => loaded.into_iter().map(|(kind, bytes)| OriginalCode::new(kind, bytes)).collect(),
+            None if is_cpu || code.source == Source::MachineCode => Vec::new(),
+            compiled => compiled.into_iter().chain(of_program).collect(),
         };
         Ok(Arc::new(code.with_files(original)))
     }
