@@ -7,12 +7,13 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
+use mneme_image::elf::{MappedFile, needs};
 use mneme_model::summary::{
     GraphLaunches, KernelSummary, MEMORY_NAME, RecorderMode, RecorderSummary, UnwatchedLibrary, merged, merged_graphs,
     parse,
 };
 use mneme_model::text::shorten;
-use mneme_model::units;
+use mneme_model::units::{self, counted};
 use mneme_recording::database::{KernelRecord, kernels as kernels_in};
 use mneme_system::console::check_place;
 use mneme_system::files::private;
@@ -163,6 +164,9 @@ fn text(mode: RecorderMode, application: &str, status: ExitStatus, summaries: &[
             Some(code @ (126 | 127)) => format!(
                 "mneme: {application} ended with status {code}, which a shell gives if it cannot start a program. No kernel is {doing}; check the name and path of the program\n"
             ),
+            Some(code) if has_device_code(application) => format!(
+                "mneme: {application} has GPU code, but none of its kernels ran, so none is {doing} (its status is {code}). If it reached a launch, a message above, or CUDA's error, says why the launch failed\n"
+            ),
             code => format!(
                 "mneme: {application} launched no GPU kernel, so none is {doing}. Does it use CUDA or HIP, and did it reach a launch ({})? Mneme cannot watch programs that are linked statically or run as another user (set-user-ID)\n",
                 code.map_or_else(|| "it has no status".to_owned(), |code| format!("its status is {code}"))
@@ -178,6 +182,11 @@ fn text(mode: RecorderMode, application: &str, status: ExitStatus, summaries: &[
         RecorderMode::Apply => applied(kernels),
     };
     text + &graphs
+}
+
+/// Whether the file of this name contains GPU code.
+fn has_device_code(application: &str) -> bool {
+    MappedFile::open(Path::new(application)).is_ok_and(|file| needs(file.bytes()).device_code)
 }
 
 /// A report on processes that launched kernels but wrote no summary; empty if all wrote one.
@@ -196,7 +205,7 @@ fn without_end(mode: RecorderMode, application: &str, status: ExitStatus, summar
             let more = if processes.len() > shown.len() { ", …" } else { "" };
             text += &format!(
                 "mneme: some launches are not listed: {} {fate} (id {}{more}); {application} {end}\n",
-                counted(processes.len(), "process", "processes"),
+                counted(processes.len(), "process"),
                 shown.join(", ")
             );
         }
@@ -222,13 +231,9 @@ fn contents(folder: &Path) -> String {
     format!(
         "mneme: the recording in '{}' contains {} with {}\n",
         folder.display(),
-        counted(records.len(), "kernel", "kernels"),
-        counted(instances, "instance", "instances")
+        counted(records.len(), "kernel"),
+        counted(instances, "instance")
     )
-}
-
-fn counted(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 /// The libraries whose calls the recorder cannot see, and how each was loaded.

@@ -14,9 +14,3 @@ macro_rules! say {
     ($($part:tt)*) => { $crate::report::write_sentence(format_args!($($part)*)) };
 }
 pub(crate) use say;
-
-/// The demangled name of a kernel, or the name itself if it is not a C++ name.
-pub fn readable(name: &str) -> String {
-    let mangled = mneme_image::symbol::without_unit(name);
-    cpp_demangle::Symbol::new(mangled).ok().and_then(|symbol| symbol.demangle().ok()).unwrap_or_else(|| name.to_owned())
-}

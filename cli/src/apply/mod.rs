@@ -24,6 +24,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use mneme_image::symbol::readable;
 use mneme_model::configuration::Configuration;
 use mneme_model::summary::{RecorderMode, merged};
 use mneme_system::console::check_place;
@@ -238,7 +239,7 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
     let launched: BTreeSet<String> = merged(&summaries).into_iter().map(|kernel| kernel.mangled).collect();
     let tuned: BTreeSet<&String> = winners.winners.iter().map(|winner| &winner.kernel).collect();
     for kernel in tuned.into_iter().filter(|kernel| !launched.contains(*kernel) && !summaries.is_empty()) {
-        mneme_system::remark!("mneme: {kernel} is tuned, but was not launched");
+        mneme_system::remark!("mneme: {} is tuned, but was not launched", readable(kernel));
     }
     report::publish(RecorderMode::Apply, &name, status, &summaries, options.json.as_deref());
     let [found, compiled] = counts.get();

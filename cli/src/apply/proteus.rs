@@ -4,6 +4,7 @@
 
 use std::path::Path;
 
+use mneme_image::symbol::readable;
 use mneme_model::configuration::Configuration;
 use mneme_model::launch::Dim3;
 use mneme_recording::RecordingError;
@@ -77,8 +78,9 @@ pub fn read(file: &Path, recordings: Option<&Path>) -> Result<Vec<AppliedWinner>
         }
         if found.len() == before {
             mneme_system::remark!(
-                "mneme: {name}: {} has no recording of {kernel}; it keeps its own code",
-                folder.display()
+                "mneme: {name}: {} has no recording of {}; it keeps its own code",
+                folder.display(),
+                readable(kernel)
             );
         }
     }

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use mneme_image::symbol::readable;
 use mneme_recording::database::KernelRecord;
 use mneme_winners::{TrialVerdict, Winner, WinnerTrial};
 
@@ -44,7 +45,7 @@ pub fn judge(answers: &Answers, winners: &UsedWinners) {
             match answers.give(|folder| verdict.save(folder, &name)) {
                 Some(Ok(())) => {}
                 Some(Err(error)) => {
-                    mneme_system::remark!("mneme: {} stays untried: {}: {error}", kernel, folder.display());
+                    mneme_system::remark!("mneme: {} stays untried: {}: {error}", readable(&kernel), folder.display());
                     lost.insert(name);
                 }
                 None => return,

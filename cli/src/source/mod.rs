@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use mneme_model::configuration::Configuration;
+use mneme_model::units::counted;
 use mneme_system::files::{self, FileAccess};
 use mneme_winners::LaunchDimensions;
 use serde_json::Value;
@@ -79,7 +80,7 @@ pub fn run(folders: &[PathBuf], recordings: Option<&Path>, to: &SourceFiles) -> 
     for (path, text) in [(&to.header, header::text as fn(&[TunedKernel]) -> String), (&to.cmake, cmake::text)] {
         let Some(path) = path else { continue };
         write(path, &text(&kernels))?;
-        print(&format!("{}: {} of {}\n", path.display(), counted(&kernels), plural(kernels.len(), "kernel")))?;
+        print(&format!("{}: {} of {}\n", path.display(), launch_count(&kernels), counted(kernels.len(), "kernel")))?;
     }
     to.wisdom.as_deref().map_or(Ok(()), |folder| write_wisdom(&kernels, folder))
 }
@@ -102,13 +103,13 @@ fn write_wisdom(kernels: &[TunedKernel], folder: &Path) -> Result<(), CommandErr
     for file in found {
         let path = folder.join(&file.name);
         write(&path, &file.text)?;
-        print(&format!("{}: {}\n", path.display(), plural(file.launches, "launch")))?;
+        print(&format!("{}: {}\n", path.display(), counted(file.launches, "launch")))?;
     }
     Ok(())
 }
 
-fn counted(kernels: &[TunedKernel]) -> String {
-    plural(kernels.iter().map(|kernel| kernel.launches.len()).sum(), "launch")
+fn launch_count(kernels: &[TunedKernel]) -> String {
+    counted(kernels.iter().map(|kernel| kernel.launches.len()).sum(), "launch")
 }
 
 /// Further information on a session.
@@ -137,11 +138,6 @@ impl Session {
             is_time: objective.is_none_or(|objective| ["time", "speedup"].contains(&objective)),
         }
     }
-}
-
-fn plural(count: usize, noun: &str) -> String {
-    let ending = if noun.ends_with("ch") { "es" } else { "s" };
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}{ending}") }
 }
 
 /// A kernel with a unique name.

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use mneme_abi::cuda::structures::{HostCall, LaunchAttribute, LaunchConfiguration, launch_attribute};
 use mneme_abi::cuda::types::launch_parameter;
+use mneme_image::symbol::readable;
 
 use super::attributes::{MAX_BLOCK, MAX_GRID, SHARED_OPT_IN};
 use super::function::KernelHandle;
@@ -16,7 +17,6 @@ use crate::abi::{Callback, HostFunction, In};
 use crate::execution::cluster::{MAX_BLOCKS, PORTABLE_BLOCKS};
 use crate::execution::grid::Parameters;
 use crate::execution::{CheckedLaunch, images, limit};
-use crate::report::readable;
 use crate::status::{Status, StatusResult};
 
 pub fn launch(

@@ -54,7 +54,7 @@ impl BegunLaunch {
         let Some((fault, place)) = grid.take_fault() else { return Ok(()) };
         messages::forget(&raw const grid.dispatch);
         if let Some(sentence) = fault.sentence() {
-            crate::report::say!("kernel {} {sentence}{place}", crate::report::readable(&grid.launch.name));
+            crate::report::say!("kernel {} {sentence}{place}", mneme_image::symbol::readable(&grid.launch.name));
         }
         Err(fault.status())
     }

@@ -1,4 +1,4 @@
-//! Mangled names without the compiler's additions for each translation unit.
+//! Mangled names: demangled, or without the compiler's additions for each translation unit.
 
 /// A mangled name without the suffix or prefix that distinguishes translation units. For private names of relocatable
 /// code, clang appends `__intern__<id>` or `__static__<id>` (for AMD with dots), and nvcc prefixes `__nv_static_<n>_<n
@@ -15,6 +15,12 @@ pub fn without_unit(name: &str) -> &str {
         .unwrap_or(name)
 }
 
+/// The demangled name of a kernel, or the name itself if it is not a C++ name.
+pub fn readable(name: &str) -> String {
+    let demangled = cpp_demangle::Symbol::new(without_unit(name)).ok().and_then(|symbol| symbol.demangle().ok());
+    demangled.unwrap_or_else(|| name.to_owned())
+}
+
 /// The suffix that clang appends to a private name of relocatable code for AMD; empty for other names.
 pub fn unit_of_amd(name: &str) -> &str {
     [".intern.", ".static."].iter().find_map(|mark| name.get(name.rfind(mark)?..)).unwrap_or_default()
@@ -22,7 +28,7 @@ pub fn unit_of_amd(name: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::{unit_of_amd, without_unit};
+    use super::{readable, unit_of_amd, without_unit};
 
     #[test]
     fn private_names_of_both_compilers() {
@@ -38,6 +44,7 @@ mod tests {
         ] {
             assert_eq!(without_unit(name), plain, "{name}");
         }
+        assert_eq!([readable("_ZL2skPi__intern__12ab"), readable("main")], ["sk(int*)", "main"]);
         assert_eq!(unit_of_amd("_ZL4samePf.intern.9be1"), ".intern.9be1");
         assert_eq!(unit_of_amd("_ZL2skPi__intern__12ab"), "");
     }

@@ -1,5 +1,11 @@
 //! Quantities as people read them, in the same units everywhere.
 
+/// A number of things, as in "1 block" and "2 blocks"; `one` is the word for one.
+pub fn counted(number: usize, one: &str) -> String {
+    let ending = if one.ends_with(['s', 'x']) || one.ends_with("ch") { "es" } else { "s" };
+    if number == 1 { format!("1 {one}") } else { format!("{number} {one}{ending}") }
+}
+
 /// Bytes in binary units: "512 B", "1.25 MiB".
 pub fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
@@ -34,6 +40,14 @@ pub fn figure(number: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_thing_is_not_several() {
+        assert_eq!(
+            [counted(1, "block"), counted(2, "block"), counted(0, "launch")],
+            ["1 block", "2 blocks", "0 launches"]
+        );
+    }
 
     #[test]
     fn bytes_are_binary() {

@@ -22,7 +22,7 @@ use super::text::{self, FoundPtx};
 #[derive(Debug, Error)]
 pub enum NoCode {
     #[error(
-        "the program has neither LLVM IR nor PTX for its device code, and the CPU device needs one of them; build it with mneme-cc in front of the compiler, which warns if it cannot embed IR"
+        "the program has neither LLVM IR nor PTX for its device code, and the CPU device cannot run the machine code of GPUs; build it with mneme-cc in front of the compiler, or have nvcc add PTX (-gencode arch=compute_90,code=compute_90)"
     )]
     NoIr,
     #[error(
