@@ -10,6 +10,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use mneme_model::summary::{KernelSummary, RecorderMode, merged};
+use mneme_model::units::counted;
 use mneme_recording::RecordingError;
 use mneme_recording::store::check_writable;
 use mneme_system::files::{self, FileAccess, private, trust};
@@ -145,7 +146,7 @@ pub fn begin(folder: &Path, application: &Application, json: Option<&Path>) -> R
         Step::Record(names) => {
             mneme_system::remark!(
                 "mneme: {} to be recorded in this run; after it, run mneme learn {name}",
-                plural(names.len())
+                counted(names.len(), "kernel")
             );
             let recording = sessions::recording(folder);
             create(&recording)?;
@@ -188,12 +189,8 @@ fn found(folder: &Path) -> Result<Learnt, CommandError> {
     Ok(found)
 }
 
-fn plural(kernels: usize) -> String {
-    if kernels == 1 { "1 kernel".into() } else { format!("{kernels} kernels") }
-}
-
 fn are(kernels: usize) -> String {
-    format!("{} {}", plural(kernels), if kernels == 1 { "is" } else { "are" })
+    format!("{} {}", counted(kernels, "kernel"), if kernels == 1 { "is" } else { "are" })
 }
 
 fn save(path: &Path, what: &impl Serialize) -> Result<(), CommandError> {

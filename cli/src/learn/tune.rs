@@ -3,16 +3,17 @@
 use std::ffi::OsString;
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use clap::Args;
+use mneme_model::units::counted;
 use mneme_recording::RecordingError;
 use mneme_system::exit;
 use mneme_system::files::private;
 use mneme_system::install;
 
 use super::sessions::{SessionState, learnt};
-use super::{Step, plural, step};
+use super::{Step, step};
 use crate::application::{self, end_like};
 use crate::child::end_with_this_thread;
 use crate::error::CommandError;
@@ -57,6 +58,13 @@ pub fn learn(options: &LearnOptions) -> Result<(), CommandError> {
     if let Some(refusal) = super::refusal(folder) {
         return Err(CommandError::Usage(refusal));
     }
+    let program = siblings::find(install::TUNER)?;
+    let file = OPTIONS.iter().map(|name| folder.join(name)).find(|path| path.is_file());
+    let with_options = |mut command: Command| {
+        command.args(file.iter().flat_map(|file| ["--config".as_ref(), file.as_os_str()])).args(&options.tune);
+        command
+    };
+    refuse_options(with_options(Command::new(&program)))?;
     let kernels = learnt(folder)?;
     if kernels.is_empty() {
         let what = match step(folder)? {
@@ -67,9 +75,7 @@ pub fn learn(options: &LearnOptions) -> Result<(), CommandError> {
         let sentence = format!("{name} {what}; run mneme apply --learn {name} -- APPLICATION");
         return Err(if folder.exists() { CommandError::Usage(sentence) } else { CommandError::NoInput(sentence) });
     }
-    let program = siblings::find(install::TUNER)?;
     let _lock = lock(folder)?;
-    let file = OPTIONS.iter().map(|name| folder.join(name)).find(|path| path.is_file());
     let chooses_arguments = chooses_arguments(options, file.as_deref());
     let (mut tuned, mut known, mut faster, mut failed) = (0, 0, 0, None);
     for kernel in &kernels {
@@ -94,7 +100,7 @@ pub fn learn(options: &LearnOptions) -> Result<(), CommandError> {
         if kernel.folds_common && !chooses_arguments {
             command.args([ARGUMENTS, "common"]);
         }
-        command.args(file.iter().flat_map(|file| ["--config".as_ref(), file.as_os_str()])).args(&options.tune);
+        let mut command = with_options(command);
         end_with_this_thread(&mut command);
         let status =
             application::wait_for(command).map_err(|source| CommandError::Start { path: program.clone(), source })?;
@@ -125,13 +131,21 @@ pub fn learn(options: &LearnOptions) -> Result<(), CommandError> {
     let outcome = match (faster, kernels.len() - tuned - known) {
         (0, 0) => "no faster configuration was found".into(),
         (0, left) => format!("{left} left"),
-        _ => format!("mneme apply --learn {name} uses the confirmed winners ({})", plural(faster)),
+        _ => format!("mneme apply --learn {name} uses the confirmed winners ({})", counted(faster, "kernel")),
     };
-    mneme_system::remark!("mneme: {} tuned, {known} before; {outcome}", plural(tuned));
+    mneme_system::remark!("mneme: {} tuned, {known} before; {outcome}", counted(tuned, "kernel"));
     match failed {
         Some(status) => end_like(status),
         None => Ok(()),
     }
+}
+
+/// Ends with the tuner's message and status if it refuses the user's options, even if no kernel is left to tune.
+fn refuse_options(mut check: Command) -> Result<(), CommandError> {
+    let program = PathBuf::from(check.get_program());
+    check.args(["--dump-config", "/dev/null"]).stdin(Stdio::null()).stdout(Stdio::null());
+    let status = check.status().map_err(|source| CommandError::Start { path: program, source })?;
+    if status.success() { Ok(()) } else { end_like(status) }
 }
 
 /// Whether the user chooses the arguments to fold.

@@ -93,6 +93,7 @@ fn an_application_is_learnt_in_steps() {
     let sessions = learnt.sessions();
     assert!(sessions.len() == 1 && sessions[0].join("best.json").is_file(), "{outcome}");
     learnt.learn().succeed().complains("0 kernels tuned, 1 before");
+    learnt.learn().args(["--", "--space-prest", "quick"]).exit_with(exit::BAD_USAGE).complains("--space-preset");
     // The times here decide by chance whether a faster configuration is found.
     let outcome = learnt.apply();
     assert!(
@@ -168,7 +169,7 @@ fn arguments_that_vary_from_launch_to_launch_are_not_folded() {
 #[test]
 fn a_kernel_for_which_nothing_is_found_is_named_and_no_failure() {
     let learnt = Learnt::recorded("vecadd", &["1", "int"]);
-    let failed = learnt.learn().args(["--", "--timeout", "soon"]).exit_with(exit::BAD_USAGE);
+    let failed = learnt.learn().args(["--", "--fixed-passes", "no-such-pass"]).exit_with(exit::BAD_USAGE);
     failed.complains("vecadd<int>(int*, int const*, unsigned long) was not tuned (exit status: 64)");
     failed.complains("0 kernels tuned, 0 before; 1 left");
     let outcome =
