@@ -36,7 +36,20 @@ pub fn create_folder(folder: &Path) -> io::Result<()> {
 /// # Errors
 /// The folder cannot be created.
 pub fn create_folder_quietly(folder: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(FOLDER).create(folder)
+    DirBuilder::new().recursive(true).mode(FOLDER).create(folder).map_err(|error| explained(folder, error))
+}
+
+/// The system's error, which says "File exists" of a file that is where a folder has to be.
+fn explained(folder: &Path, error: io::Error) -> io::Error {
+    let is_in_the_way = |path: &&Path| path.symlink_metadata().is_ok() && !path.is_dir();
+    match folder.ancestors().find(is_in_the_way) {
+        Some(file) => {
+            let sentence =
+                format!("'{}' is a file, not a folder; name another folder, or move the file", file.display());
+            io::Error::new(error.kind(), sentence)
+        }
+        None => error,
+    }
 }
 
 /// Creates a folder that must not exist yet.
@@ -97,6 +110,10 @@ mod tests {
         unsafe { libc::umask(before) };
         assert_eq!([mode(&at("one")), mode(&at("one/two"))], [0o700; 2]);
         assert_eq!([mode(&at("one/file")), mode(&at("one/log"))], [0o600; 2]);
+        for inside in ["one/file", "one/file/two"] {
+            let refused = create_folder(&at(inside)).unwrap_err().to_string();
+            assert!(refused.contains("one/file' is a file"), "{refused}");
+        }
         std::fs::set_permissions(at("one"), std::fs::Permissions::from_mode(0o755)).unwrap();
         create_folder(&at("one")).unwrap();
         assert_eq!(mode(&at("one")), 0o755);
