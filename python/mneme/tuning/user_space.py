@@ -189,8 +189,17 @@ def named(name: str, param: Any) -> Parameter:
     return Parameter(param)
 
 
+OURS = ("<", str(Path(__file__).parents[1]) + os.sep, str(Path(importlib.__file__ or "").parent) + os.sep)
+"""The beginnings of files that are not the user's: Python's frozen modules, this package, and ``importlib``."""
+
+
 def what(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+    """The error, and the line of the user's file that led to it."""
+    said = f"{type(error).__name__}: {error}"
+    calls = [call for call in traceback.extract_tb(error.__traceback__) if not call.filename.startswith(OURS)]
+    # Below the user's file may be libraries that it calls.
+    own = [call for call in calls if call.filename == calls[0].filename]
+    return f"{said} ({own[-1].filename}, line {own[-1].lineno})" if own else said
 
 
 def load_class(target: str) -> Any:
