@@ -10,12 +10,18 @@ use crate::error::CommandError;
 
 /// Runs the command. If it ends without a result, its message becomes an internal error.
 ///
-/// # Errors It cannot be started, or the device does not exist.
+/// # Errors It cannot be started, the device does not exist, or no LLVM can read the pipeline.
 pub fn run(replay: &mut Command) -> Result<ReplayResult, CommandError> {
     let path = Path::new(replay.get_program()).to_path_buf();
     let output = replay.stdin(Stdio::null()).output().map_err(|source| CommandError::Start { path, source })?;
     let complaint = String::from_utf8_lossy(&output.stderr);
-    let result = result(&output.stdout).unwrap_or_else(|| refused(&complaint));
+    let result = match result(&output.stdout) {
+        // A result that is a mistake of the command line: a mistyped pipeline.
+        Some(result) if output.status.code() == Some(exit::BAD_USAGE) => {
+            return Err(CommandError::Usage(result.error));
+        }
+        found => found.unwrap_or_else(|| refused(&complaint)),
+    };
     if result.status == ReplayStatus::InternalError && output.status.code() == Some(exit::NO_DEVICE) {
         return Err(CommandError::NoDevice(result.error));
     }

@@ -20,6 +20,9 @@ pub enum BuildError {
     NewerBitcode { found: String, supported: String },
     #[error("the IR modules cannot be linked: {message}")]
     Link { message: String },
+    /// LLVM's message about a text that is no pipeline, with a suggested name.
+    #[error("LLVM cannot read the pipeline '{pipeline}': {message}")]
+    NoPipeline { pipeline: String, message: String },
     /// LLVM's message about the pass pipeline.
     #[error("the pass pipeline '{pipeline}' failed: {message}")]
     Pipeline { pipeline: String, message: String },

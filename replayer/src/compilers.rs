@@ -32,12 +32,15 @@ pub fn run(options: &OneShot, context: &ReplayContext, configuration: &Configura
         let error = format!("{option} is for one LLVM, and --llvm all replays with several; name a version");
         return Err(Fatal::new(exit::BAD_USAGE, error));
     }
-    let results = replay(options, context, configuration)?;
+    let (results, is_no_pipeline) = replay(options, context, configuration)?;
     mneme_system::remark!("{}", table(&results).trim_end());
     let mut text =
         serde_json::to_string_pretty(&Printed { configuration, results: &results }).expect("plain data serialises");
     text.push('\n');
     stdout::write(text.as_bytes())?;
+    if is_no_pipeline {
+        return Ok(exit::BAD_USAGE);
+    }
     let reads = |version: u32| context.written_by.is_none_or(|found| version >= found);
     let statuses: Vec<i32> = results
         .iter()
@@ -65,14 +68,15 @@ fn for_one_alone(options: &OneShot) -> Option<&'static str> {
     asked.into_iter().find(|(_, is_set)| *is_set).map(|(option, _)| option)
 }
 
+/// The results by version, and whether no version can read the pipeline.
 fn replay(
     options: &OneShot,
     context: &ReplayContext,
     configuration: &Configuration,
-) -> Result<BTreeMap<u32, ReplayResult>, Fatal> {
+) -> Result<(BTreeMap<u32, ReplayResult>, bool), Fatal> {
     let mut engine = Engine::start(context)?;
     let versions = context.programs.versions();
-    let mut results = BTreeMap::new();
+    let (mut results, mut is_no_pipeline) = (BTreeMap::new(), true);
     for version in &versions {
         let configuration = Configuration { llvm: Some(*version), ..configuration.clone() };
         let mut job = Job::new(u64::from(*version), configuration, options.runs.iterations, options.runs.warmup);
@@ -82,12 +86,14 @@ fn replay(
         engine.submit(job);
     }
     while results.len() < versions.len() {
-        if let SupervisorEvent::Finished { id, result, .. } = engine.next(Client::default())? {
+        if let SupervisorEvent::Finished { id, result, outcome, .. } = engine.next(Client::default())? {
+            is_no_pipeline &=
+                outcome.is_some_and(|outcome| outcome.as_ref().as_ref().is_err_and(|failed| failed.is_no_pipeline));
             results.insert(id as u32, *result);
         }
     }
     engine.leave();
-    Ok(results)
+    Ok((results, is_no_pipeline))
 }
 
 /// A line for each version: time, registers, spills, bytes of code, result.

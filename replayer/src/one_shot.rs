@@ -6,7 +6,7 @@ use std::rc::Rc;
 use mneme_builds::{BuildOutcome, NotBuilt};
 use mneme_model::configuration::Configuration;
 use mneme_model::observation::Observe;
-use mneme_model::result::{Mismatch, ReplayResult, ReplayStatus, Variation};
+use mneme_model::result::{ReplayResult, ReplayStatus, Variation};
 use mneme_recording::rules::Rules;
 use mneme_system::exit;
 
@@ -24,9 +24,6 @@ use crate::report::result::PrintedResult;
 use crate::report::{artifacts, observed, summary};
 use crate::supervise::engine::Engine;
 use crate::supervise::{Client, SupervisorEvent};
-
-/// The region of a mismatch between the recorded buffers.
-const OUTSIDE: &str = "outside";
 
 /// How many fresh inputs to use for code other than the recorded kernel's.
 const FRESH: u32 = 3;
@@ -102,11 +99,8 @@ pub fn run(options: &OneShot, context: &ReplayContext) -> Result<i32, Fatal> {
         let nothing = || "the kernel wrote none of these bytes".to_owned();
         mneme_system::remark!("{}", result.last_write.as_ref().map_or_else(nothing, observed::last_write_text));
     }
-    let has_gone_astray = |mismatch: &Mismatch| mismatch.region == OUTSIDE;
-    if result.mismatch.iter().chain(&result.more_mismatches).any(has_gone_astray) {
-        mneme_system::remark!(
-            "mneme-replay: the kernel wrote outside the recorded buffers; run with --check to find the accesses"
-        );
+    if let Some(hint) = result.hint_at_check().filter(|_| result.faults.is_none()) {
+        mneme_system::remark!("mneme-replay: {hint}");
     }
     let printed = PrintedResult { configuration: &configuration, result: &result };
     let is_for_people = !options.json && stdout::descriptor().is_terminal();
@@ -118,6 +112,10 @@ pub fn run(options: &OneShot, context: &ReplayContext) -> Result<i32, Fatal> {
     stdout::write(text.as_bytes())?;
     if let Some(error) = unwritten {
         return Err(Fatal::new(exit::INTERNAL, error));
+    }
+    // In a search this is a failed build, but here the user has mistyped a pipeline.
+    if outcome.is_some_and(|outcome| outcome.as_ref().as_ref().is_err_and(|failed| failed.is_no_pipeline)) {
+        return Ok(exit::BAD_USAGE);
     }
     // An observation ends with its own status, independent of the memory.
     Ok(match &result.faults {

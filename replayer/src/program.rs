@@ -10,7 +10,7 @@ use mneme_system::console::PlainStderr;
 use mneme_system::files::trust;
 use mneme_system::install;
 
-use crate::cli::{Arguments, Bisect, CommonOptions};
+use crate::cli::{Arguments, Bisect, CommonOptions, suggest_axis};
 use crate::error::Fatal;
 use crate::{bisect, calibration, one_shot, serve, sweep};
 
@@ -33,7 +33,7 @@ pub fn by_name() -> ! {
 /// `mneme-replay`.
 fn replay() -> ! {
     mneme_manual::write_if_requested(Arguments::command);
-    let arguments = Arguments::read(std::env::args_os()).unwrap_or_else(|error| usage(&error));
+    let arguments = Arguments::read(std::env::args_os()).unwrap_or_else(|error| usage(error));
     begin("mneme-replay", arguments.common());
     exit(run(&arguments).unwrap_or_else(|fatal| {
         try_again(&fatal);
@@ -68,7 +68,7 @@ fn run(arguments: &Arguments) -> Result<i32, Fatal> {
 /// `mneme-bisect`.
 fn bisect() -> ! {
     mneme_manual::write_if_requested(Bisect::command);
-    let options = Bisect::read(std::env::args_os()).unwrap_or_else(|error| usage(&error));
+    let options = Bisect::read(std::env::args_os()).unwrap_or_else(|error| usage(error));
     begin("mneme-bisect", &options.common);
     on_interruption_say(
         "mneme-bisect: interrupted before it found the cause; no file was written, and the recording has not changed",
@@ -81,7 +81,8 @@ fn bisect() -> ! {
 }
 
 /// Prints help or the error in the command line, and ends.
-fn usage(error: &clap::Error) -> ! {
+fn usage(mut error: clap::Error) -> ! {
+    suggest_axis(&mut error);
     // The only possible error is a broken pipe, which makes no difference.
     let _ = error.print();
     exit(if error.use_stderr() { mneme_system::exit::BAD_USAGE } else { mneme_system::exit::VERIFIED })

@@ -10,6 +10,7 @@ use std::path::Path;
 use mneme_model::configuration::{Changes, Configuration, ConfigurationError};
 use mneme_model::protocol::Statistics;
 use mneme_model::result::{ReplayResult, ReplayStatus};
+use mneme_model::units::counted;
 use mneme_system::exit;
 use mneme_system::files::trust;
 use serde::Serialize;
@@ -149,13 +150,14 @@ fn summary(statistics: &Statistics) -> String {
     }
     let counts: Vec<String> = statistics.finished.iter().map(|(status, count)| format!("{count} {status}")).collect();
     format!(
-        "{total} configurations in {:.2} s: {}; {} builds, {} assembled, {} results shared, {} executors replaced",
+        "{} in {:.2} s: {}; {}, {} assembled, {} shared, {} replaced",
+        counted(total as usize, "configuration"),
         statistics.uptime_s,
         counts.join(", "),
-        statistics.built,
+        counted(statistics.built as usize, "build"),
         statistics.assembled,
-        statistics.shared,
-        statistics.executors_replaced
+        counted(statistics.shared as usize, "result"),
+        counted(statistics.executors_replaced as usize, "executor")
     )
 }
 

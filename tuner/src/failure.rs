@@ -1,15 +1,20 @@
 //! The reasons for a candidate's failure, in short for one line and in full.
 
 use mneme_model::configuration::Configuration;
-use mneme_model::result::{Mismatch, ReplayResult, ReplayStatus};
+use mneme_model::result::{Mismatch, ReplayResult, ReplayStatus, sufficient_rtol};
 use mneme_model::text::shorten;
-use mneme_model::units::figure;
+use mneme_model::units::{counted, figure};
 
 /// Width of an error in a candidate's line, characters.
 const WIDTH: usize = 80;
 
-/// The full reason.
+/// The full reason, and how to find an invalid access.
 pub fn in_full(result: &ReplayResult) -> String {
+    let hint = result.hint_at_check().map_or_else(String::new, |hint| format!("; {hint}"));
+    reason(result) + hint.as_str()
+}
+
+fn reason(result: &ReplayResult) -> String {
     match &result.mismatch {
         _ if !result.error.is_empty() => result.error.clone(),
         Some(_) => in_short(result),
@@ -59,8 +64,8 @@ pub fn of_grid(result: &ReplayResult, config: &Configuration, recorded: &Configu
         && config.block != recorded.block;
     follows.then(|| {
         format!(
-            "the grid followed the block: {} blocks instead of the recorded {}",
-            config.grid.count(),
+            "the grid followed the block: {} instead of the recorded {}",
+            counted(usize::try_from(config.grid.count()).unwrap_or(usize::MAX), "block"),
             recorded.grid.count()
         )
     })
@@ -71,53 +76,61 @@ fn first_clause(error: &str) -> String {
     shorten(line.split("; ").next().unwrap_or_default().trim_end(), WIDTH)
 }
 
-/// Counts candidates that differ from the recording only in the last digits of floating-point values, under no
-/// tolerance.
+/// Counts candidates that failed only in the last digits of floating-point values, on the recorded input or a fresh one.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Rounding {
-    candidates: u64,
+    candidates: usize,
     /// The largest relative error of all.
     largest: f64,
 }
 
 impl Rounding {
     pub fn note(&mut self, result: &ReplayResult) {
-        let all: Vec<&Mismatch> = result.mismatch.iter().chain(&result.more_mismatches).collect();
-        let errors: Option<Vec<f64>> = all.iter().map(|mismatch| last_digits(mismatch)).collect();
-        if let Some(errors) = errors.filter(|_| !all.is_empty() && all.len() as u64 == result.differing_buffers) {
+        if let Some(largest) = result.rounding() {
             self.candidates += 1;
-            self.largest = errors.into_iter().fold(self.largest, f64::max);
+            self.largest = self.largest.max(largest);
         }
     }
 
     /// Advice to the user on these candidates.
     pub fn advice(self) -> Option<String> {
         let Self { candidates, largest } = self;
-        // Rounded up to one digit, so that the largest error passes.
-        let unit = 10f64.powi(largest.log10().floor() as i32);
-        let bound = (largest / unit).ceil() * unit;
         (candidates > 0).then(|| {
             format!(
-                "{candidates} candidates differ from the recording only by rounding, by a relative error of at most {}; if your application tolerates \
-                 that, pass --rtol {bound:.0e}",
-                figure(largest)
+                "{} failed only by rounding, with relative errors up to {}; if your application tolerates that, pass --rtol {} \
+                 or more (other inputs may round more)",
+                counted(candidates, "candidate"),
+                figure(largest),
+                sufficient_rtol(largest)
             )
         })
     }
 }
 
-/// The largest relative error of a buffer whose values agree in at least half of their digits.
-fn last_digits(mismatch: &Mismatch) -> Option<f64> {
-    let epsilon = match mismatch.dtype.as_str() {
-        "f16" => 2f64.powi(-10),
-        "f32" => f64::from(f32::EPSILON),
-        "f64" => f64::EPSILON,
-        _ => return None,
-    };
-    mismatch
-        .largest
-        .map(|largest| largest.relative)
-        .filter(|error| mismatch.tolerance == "exact" && *error <= epsilon.sqrt())
+/// The first trial that accessed memory wrongly, and how many did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct InvalidAccesses {
+    first: Option<(u64, String)>,
+    trials: usize,
+}
+
+impl InvalidAccesses {
+    pub fn note(&mut self, trial: u64, result: &ReplayResult) {
+        if let Some(hint) = result.hint_at_check() {
+            self.trials += 1;
+            self.first.get_or_insert((trial, hint));
+        }
+    }
+
+    /// Advice to the user on these trials.
+    pub fn advice(&self) -> Option<String> {
+        let (trial, hint) = self.first.as_ref()?;
+        let others = match self.trials - 1 {
+            0 => String::new(),
+            others => format!(" and {}", counted(others, "other")),
+        };
+        Some(format!("Trial {trial}{others}: {hint} with the trial's configuration"))
+    }
 }
 
 #[cfg(test)]
@@ -177,21 +190,25 @@ mod tests {
     }
 
     #[test]
-    fn rounding_is_what_leaves_half_of_the_digits() {
+    fn candidates_that_only_round_otherwise_are_counted() {
         let mut rounding = Rounding::default();
         rounding.note(&ReplayResult { verified: true, ..ReplayResult::default() });
         rounding.note(&failed(&[mismatch("f32", Some(0.1))]));
-        rounding.note(&failed(&[mismatch("i32", Some(1e-6))]));
-        rounding.note(&failed(&[mismatch("f32", Some(1e-6)), mismatch("f64", Some(1e-6))]));
-        rounding.note(&failed(&[Mismatch {
-            tolerance: "f32 within 1e-7 (relative)".into(),
-            ..mismatch("f32", Some(1e-6))
-        }]));
         assert_eq!(rounding.advice(), None);
         rounding.note(&failed(&[mismatch("f32", Some(1.31e-5)), mismatch("f64", Some(1e-12))]));
         rounding.note(&failed(&[mismatch("f32", Some(2e-7))]));
         let advice = rounding.advice().unwrap();
-        assert!(advice.starts_with("2 candidates differ") && advice.contains("at most 1.31e-5"), "{advice}");
-        assert!(advice.ends_with("pass --rtol 2e-5"), "{advice}");
+        assert!(advice.starts_with("2 candidates ") && advice.contains("--rtol 2e-5 or more"), "{advice}");
+    }
+
+    #[test]
+    fn invalid_accesses_lead_to_the_checker() {
+        let mut accesses = InvalidAccesses::default();
+        accesses.note(1, &failed(&[mismatch("f32", Some(0.1))]));
+        assert_eq!(accesses.advice(), None);
+        let crashed = ReplayResult { status: ReplayStatus::RuntimeError, ..ReplayResult::default() };
+        (2..4).for_each(|trial| accesses.note(trial, &crashed));
+        assert!(accesses.advice().unwrap().starts_with("Trial 2 and 1 other: "));
+        assert!(in_full(&crashed).contains("--check"));
     }
 }

@@ -126,7 +126,11 @@ impl Case {
         CaseResult {
             case: self.name.clone(),
             status: result.status,
-            error: result.error.clone(),
+            error: [Some(result.error.clone()), result.hint_at_check()]
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>()
+                .join("; "),
             times: result.measured().to_vec(),
             starts: 1,
             timer: result.environment.timer.clone(),

@@ -24,7 +24,7 @@ use crate::llvm::{self, LlvmError};
 use crate::error::BuildError;
 use crate::ir::diagnostics::Diagnostics;
 
-/// Runs `pipeline` over `module`. For an unknown pass, the error is LLVM's message with a suggested name.
+/// Runs `pipeline` over `module`.
 pub fn run(
     module: &Module<'_>,
     pipeline: &str,
@@ -41,7 +41,7 @@ pub fn run(
     let (passes, attributes) = for_size(pipeline);
     attributes.iter().for_each(|name| set_on_functions(module, name));
     llvm::run(module, &normalise(&passes), machine, observer, instrument)
-        .map_err(|LlvmError(message)| failed(names::explain(&message)))?;
+        .map_err(|LlvmError(message)| problem(pipeline, machine).unwrap_or_else(|| failed(message)))?;
     match diagnostics.take() {
         Some(message) => Err(failed(message)),
         None => module.verify().map_err(|error| failed(format!("it left invalid IR: {error}"))),
@@ -70,11 +70,12 @@ impl PassObserver for ProgressObserver<'_, '_> {
 }
 
 /// Why LLVM cannot parse a pipeline, with a suggested name; `None` if it can.
-pub fn problem(pipeline: &str, machine: &TargetMachine) -> Option<String> {
+pub fn problem(pipeline: &str, machine: &TargetMachine) -> Option<BuildError> {
     if pipeline.trim().is_empty() {
         return None;
     }
-    llvm::parse(&normalise(&for_size(pipeline).0), machine).err().map(|LlvmError(message)| names::explain(&message))
+    let LlvmError(message) = llvm::parse(&normalise(&for_size(pipeline).0), machine).err()?;
+    Some(BuildError::NoPipeline { pipeline: pipeline.to_owned(), message: names::explain(&message) })
 }
 
 /// The pipeline with every pass and its parameters; `None` if LLVM cannot parse it.

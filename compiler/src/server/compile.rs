@@ -28,10 +28,10 @@ pub fn compile(
     }
     run(build, is_known, reader).map_err(|error| {
         let status = if error.is_usage() { ReplayStatus::InvalidConfig } else { ReplayStatus::CompileError };
-        let rejected = matches!(error, BuildError::Assemble { .. });
         NotBuilt {
             place: build.progress.and_then(BuildProgress::last),
-            rejected,
+            rejected: matches!(error, BuildError::Assemble { .. }),
+            is_no_pipeline: matches!(error, BuildError::NoPipeline { .. }),
             ..NotBuilt::new(status, error.to_string())
         }
     })

@@ -104,7 +104,8 @@ fn examine(modules: &[&[u8]], kernel: &str, target: &Target, passes: &[String]) 
         _ => read::load(&context, &diagnostics, modules, false)?,
     };
     let machine = CodegenArchitecture::of(target, &module)?.machine(2)?;
-    let problems = passes.iter().map(|passes| pipeline::problem(passes, &machine)).collect();
+    let problem = |passes: &String| pipeline::problem(passes, &machine).map(|error| error.to_string());
+    let problems = passes.iter().map(problem).collect();
     // On AMD GPUs the grid's dimensions are in memory beside other values, so a read of that memory proves nothing.
     let is_amd = Vendor::of_triple(&module.get_triple().as_str().to_string_lossy()) == Some(Vendor::Amd);
     let reads_grid = if modules.is_empty() || is_amd {

@@ -50,6 +50,8 @@ pub struct NotBuilt {
     pub place: Option<BuildPosition>,
     /// The assembler rejected the PTX, and would reject the same PTX again.
     pub rejected: bool,
+    /// LLVM cannot read the pipeline: a mistake on a command line, and a failed build in a search.
+    pub is_no_pipeline: bool,
     /// The texts produced until then, if requested.
     pub texts: Box<BuildTexts>,
     /// The compiler's messages until then, a line each, if requested.
@@ -63,6 +65,7 @@ impl NotBuilt {
             error: error.to_string(),
             place: None,
             rejected: false,
+            is_no_pipeline: false,
             texts: Box::default(),
             log: Box::default(),
         }

@@ -557,7 +557,66 @@ pub struct Variation {
     pub largest: Option<Largest>,
 }
 
+impl Largest {
+    /// The relative error of elements that agree in at least half of their digits.
+    fn rounding(self, dtype: &str) -> Option<f64> {
+        let epsilon = match dtype {
+            "f16" => 2f64.powi(-10),
+            "f32" => f64::from(f32::EPSILON),
+            "f64" => f64::EPSILON,
+            _ => return None,
+        };
+        (self.relative <= epsilon.sqrt()).then_some(self.relative)
+    }
+}
+
+/// The region of a [`Mismatch`] between the recorded buffers.
+pub const OUTSIDE: &str = "outside";
+
+/// A relative tolerance for values with this relative error, as an option takes it: more by at least a tenth, because
+/// other runs and configurations round otherwise.
+pub fn sufficient_rtol(largest: f64) -> String {
+    // Two zeros of different sign have no relative error, but no tolerance compares bits.
+    let wanted = 1.1 * largest.max(f64::EPSILON);
+    let unit = 10f64.powi(wanted.log10().floor() as i32);
+    format!("{:.0e}", (wanted / unit).ceil() * unit)
+}
+
 impl ReplayResult {
+    fn mismatches(&self) -> impl Iterator<Item = &Mismatch> {
+        self.mismatch.iter().chain(&self.more_mismatches)
+    }
+
+    /// The largest relative error, if memory differs from the recording only in the last digits of floating-point
+    /// values, which have no tolerance or a relative one.
+    pub fn rounding(&self) -> Option<f64> {
+        let is_relative = |it: &Mismatch| it.tolerance == "exact" || it.tolerance.ends_with("(relative)");
+        let of_buffer = |it: &Mismatch| it.largest.filter(|_| is_relative(it))?.rounding(&it.dtype);
+        let of_variation = |it: &Variation| it.largest?.rounding(&it.dtype);
+        let is_whole = self.mismatches().count() as u64 == self.differing_buffers;
+        let errors = self.mismatches().map(of_buffer).chain(self.varying().map(of_variation));
+        let errors: Vec<f64> = errors.collect::<Option<_>>()?;
+        (is_whole && !errors.is_empty()).then(|| errors.into_iter().fold(0.0, f64::max))
+    }
+
+    /// The findings of a survey.
+    fn varying(&self) -> impl Iterator<Item = &Variation> {
+        self.variations.iter().flatten()
+    }
+
+    /// How to find the access, if the kernel wrote outside the recorded buffers or failed while it ran.
+    pub fn hint_at_check(&self) -> Option<String> {
+        let mut regions = self.mismatches().map(|it| &it.region).chain(self.varying().map(|it| &it.region));
+        let what = if regions.any(|region| region == OUTSIDE) {
+            "the kernel wrote outside the recorded buffers"
+        } else if self.status == ReplayStatus::RuntimeError {
+            "the kernel failed while it ran"
+        } else {
+            return None;
+        };
+        Some(format!("{what}; to find the access, run mneme replay --check"))
+    }
+
     /// The measured iterations, ns, without the warm-up runs.
     pub fn measured(&self) -> &[u64] {
         &self.exec_time[self.warmup.min(self.exec_time.len())..]
@@ -580,6 +639,57 @@ mod tests {
         let json = serde_json::to_value(&result).unwrap();
         assert_eq!(json["evidence"]["shown"], 8);
         assert_eq!(serde_json::from_value::<ReplayResult>(json).unwrap(), result);
+    }
+
+    fn mismatch(dtype: &str, relative: f64) -> Mismatch {
+        let largest = Some(Largest { relative, ..Largest::default() });
+        let (region, tolerance) = ("allocation".into(), "exact".into());
+        Mismatch { region, tolerance, dtype: dtype.into(), largest, ..Mismatch::default() }
+    }
+
+    fn differing(mismatches: &[Mismatch]) -> ReplayResult {
+        ReplayResult {
+            mismatch: mismatches.first().cloned(),
+            more_mismatches: mismatches.iter().skip(1).cloned().collect(),
+            differing_buffers: mismatches.len() as u64,
+            ..ReplayResult::default()
+        }
+    }
+
+    #[test]
+    fn rounding_leaves_half_of_the_digits() {
+        let of = |mismatches: &[Mismatch]| differing(mismatches).rounding();
+        assert_eq!(of(&[]), None);
+        assert_eq!(of(&[mismatch("f32", 0.1)]), None);
+        assert_eq!(of(&[mismatch("i32", 1e-6)]), None);
+        assert_eq!(of(&[mismatch("f32", 1e-6), mismatch("f64", 1e-6)]), None);
+        for (tolerance, expected) in [("f32 within 1e-7 (relative)", Some(1e-6)), ("f32 within 1e-7 (absolute)", None)]
+        {
+            assert_eq!(of(&[Mismatch { tolerance: tolerance.into(), ..mismatch("f32", 1e-6) }]), expected);
+        }
+        assert_eq!(of(&[mismatch("f32", 1.31e-5), mismatch("f64", 1e-12)]), Some(1.31e-5));
+        let Mismatch { dtype, largest, .. } = mismatch("f32", 1e-6);
+        let surveyed = Variation { dtype, largest, ..Variation::default() };
+        let surveyed = ReplayResult { variations: Some(vec![surveyed]), ..ReplayResult::default() };
+        assert_eq!(surveyed.rounding(), Some(1e-6));
+    }
+
+    #[test]
+    fn a_suggested_tolerance_is_sufficient() {
+        for (largest, expected) in
+            [(1.31e-5, "2e-5"), (1e-6, "2e-6"), (9.5e-7, "2e-6"), (2e-7, "3e-7"), (0.1, "2e-1"), (0.0, "3e-16")]
+        {
+            assert_eq!(sufficient_rtol(largest), expected);
+            assert!(expected.parse::<f64>().unwrap() > largest);
+        }
+    }
+
+    #[test]
+    fn invalid_accesses_lead_to_the_checker() {
+        assert!(differing(&[Mismatch { region: OUTSIDE.into(), ..Mismatch::default() }]).hint_at_check().is_some());
+        let failed = ReplayResult { status: ReplayStatus::RuntimeError, ..ReplayResult::default() };
+        assert!(failed.hint_at_check().is_some());
+        assert!(differing(&[mismatch("f32", 1.0)]).hint_at_check().is_none());
     }
 
     #[test]

@@ -28,6 +28,20 @@ pub fn closest(wanted: &str, names: impl IntoIterator<Item = impl AsRef<str>>) -
     }
 }
 
+/// The name that a mistyped one stands for, if there is one: at most a third of the letters may differ, because more than
+/// that is another word.
+pub fn meant<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let letters = |text: &str| text.chars().collect::<Vec<char>>();
+    let wanted = letters(typed);
+    let nearest = names.into_iter().map(|name| (distance(&wanted, &letters(name)), name)).min()?;
+    (nearest.0 <= wanted.len().div_ceil(3)).then_some(nearest.1)
+}
+
+/// The end of a message about a mistyped name: the name that it stands for, or "".
+pub fn did_you_mean<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+    meant(typed, names).map_or_else(String::new, |name| format!("; did you mean '{name}'?"))
+}
+
 /// The number of letters by which two names differ; a function's name may lack its parameters.
 fn unlikeness(wanted: &str, name: &str) -> usize {
     let letters = |text: &str| text.to_lowercase().chars().take(COMPARED).collect::<Vec<char>>();
@@ -71,8 +85,20 @@ mod tests {
         assert!(shown.starts_with("kernel77,") && shown.ends_with("and 1195 more"), "{shown}");
         assert_eq!(closest("b", ["abc", "b(int*)", "b(int*)"]), "b(int*), abc");
         assert_eq!(closest("b", [""; 0]), "none");
-        assert_eq!(distance(&['a', 'b', 'c'], &['a', 'c']), 1);
+        for (one, other, expected) in [("", "abc", 3), ("kitten", "sitting", 3), ("sroa", "sroa", 0), ("abc", "ac", 1)]
+        {
+            let [one, other] = [one, other].map(|text| text.chars().collect::<Vec<char>>());
+            assert_eq!(distance(&one, &other), expected);
+        }
         assert!(closest("x", ["y".repeat(100_000)]).len() < 1000);
+    }
+
+    #[test]
+    fn a_slip_is_answered_with_the_name_that_was_meant() {
+        let names = ["default", "thinlto", "lto"];
+        assert_eq!(meant("defualt", names), Some("default"));
+        assert_eq!(meant("qqqqqqq", names), None);
+        assert_eq!(did_you_mean("ltoo", names), "; did you mean 'lto'?");
     }
 
     #[test]

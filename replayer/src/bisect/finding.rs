@@ -133,6 +133,9 @@ pub struct BisectFinding {
     /// Why the failing configuration fails.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub error: String,
+    /// How to find invalid accesses, if it fails because of some; otherwise empty.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub hint: String,
     /// The first buffer that differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mismatch: Option<Mismatch>,
@@ -173,6 +176,7 @@ impl BisectFinding {
             evidence: Vec::new(),
             figures: None,
             error: String::new(),
+            hint: String::new(),
             mismatch: None,
             writer: None,
             files: None,

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use mneme_model::configuration::Configuration;
 use mneme_model::observation::Observe;
-use mneme_model::result::ReplayStatus;
+use mneme_model::result::{ReplayStatus, sufficient_rtol};
 use mneme_system::exit;
 
 use self::criterion::Criterion;
@@ -112,9 +112,12 @@ impl Bisection<'_, '_, '_> {
         let mut finding = self.blank(&references[0]);
         finding.error = failed.result.error.clone();
         finding.mismatch = failed.result.mismatch.clone();
-        if let Some(invalid) =
-            seen.iter().chain([&failed]).find(|seen| seen.result.status == ReplayStatus::InvalidConfig)
-        {
+        finding.hint = failed.result.hint_at_check().unwrap_or_default();
+        let is_mistake = |seen: &&ExperimentOutcome| {
+            let is_no_pipeline = seen.not_built().is_some_and(|failed| failed.is_no_pipeline);
+            seen.result.status == ReplayStatus::InvalidConfig || is_no_pipeline
+        };
+        if let Some(invalid) = seen.iter().chain([&failed]).find(is_mistake) {
             return Err(Fatal::new(exit::BAD_USAGE, invalid.result.error.clone()));
         }
         let good = |seen: &ExperimentOutcome| seen.result.status.is_as_recorded();
@@ -148,6 +151,7 @@ impl Bisection<'_, '_, '_> {
             if let Some(example) = example.filter(|_| criterion.judge(&failed) == Judgement::Good) {
                 finding.error.clone_from(&example.result.error);
                 finding.mismatch.clone_from(&example.result.mismatch);
+                finding.hint = example.result.hint_at_check().unwrap_or_default();
                 failed = example;
             }
             if criterion.judge(&failed) == Judgement::Bad && !rate.is_certain() {
@@ -310,13 +314,25 @@ impl Bisection<'_, '_, '_> {
                     "the kernel's result differs from run to run with the same code: a race, or an order that it does not fix".into();
             }
             None => {
-                let remedy = match self.options.good_llvm {
-                    Some(_) => "--good-llvm names another",
-                    None => "--reference names another",
+                let another = match self.options.good_llvm {
+                    Some(_) => "--good-llvm",
+                    None => "--reference",
+                };
+                let result = &reference.result;
+                let remedy = match (result.hint_at_check(), result.rounding()) {
+                    (Some(hint), _) => {
+                        finding.hint.clone_from(&hint);
+                        hint
+                    }
+                    (None, Some(largest)) => format!(
+                        "it differs only by rounding, which --rtol {} and --tolerance allow",
+                        sufficient_rtol(largest)
+                    ),
+                    (None, None) => "mneme replay --check finds invalid accesses".into(),
                 };
                 finding.summary = format!(
-                    "the reference ({}) is not good itself: {}; {remedy}, --rtol and --tolerance allow for rounding",
-                    finding.reference, reference.result.error
+                    "the reference ({}) is not good itself: {}; {remedy}; {another} names another",
+                    finding.reference, result.error
                 );
             }
         }

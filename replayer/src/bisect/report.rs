@@ -3,6 +3,7 @@
 use std::io::IsTerminal;
 
 use mneme_builds::spec::FAULT;
+use mneme_model::units::counted;
 use mneme_system::console::{self, plain};
 use mneme_system::exit;
 
@@ -58,6 +59,9 @@ fn text(finding: &BisectFinding, colours: bool) -> String {
     if finding.verdict != Verdict::Good && !finding.error.is_empty() {
         line(&format!("  how it fails   {}", finding.error));
     }
+    if finding.verdict != Verdict::Good && !finding.hint.is_empty() && !finding.summary.contains(&finding.hint) {
+        line(&format!("  hint           {}", finding.hint));
+    }
     if let Some(writer) = &finding.writer {
         let writer = crate::report::observed::last_write_text(writer);
         line(&format!("  written by     {}", writer.trim_end().replace('\n', "\n               ")));
@@ -97,8 +101,11 @@ fn text(finding: &BisectFinding, colours: bool) -> String {
     }
     let effort = finding.effort;
     line(&format!(
-        "  {} builds for {} replays in {:.2} s, {:.2} s of it for the search",
-        effort.builds, effort.replays, effort.seconds, effort.search_seconds
+        "  {} for {} in {:.2} s, {:.2} s of it for the search",
+        counted(effort.builds as usize, "build"),
+        counted(effort.replays as usize, "replay"),
+        effort.seconds,
+        effort.search_seconds
     ));
     lines.take()
 }

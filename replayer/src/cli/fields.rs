@@ -1,6 +1,7 @@
 //! Options that set fields of the configuration, made from the table of fields.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 use mneme_model::configuration::{Changes, Configuration, Effect, FIELDS, Field, Kind};
 use mneme_system::arguments::ValueError;
@@ -63,6 +64,17 @@ fn name(text: impl Into<String>) -> &'static str {
     Box::leak(text.into().into_boxed_str())
 }
 
+/// Suggests the option for one axis, of which clap would name any: `--block-dim-x` for `--block`.
+pub fn suggest_axis(error: &mut clap::Error) {
+    let Some(ContextValue::String(typed)) = error.get(ContextKind::InvalidArg) else { return };
+    let typed = typed.trim_start_matches('-');
+    let is_meant = |field: &&Field| field.kind == Kind::Dimensions && typed.starts_with(field.name);
+    if let Some(field) = fields().find(is_meant).filter(|_| error.kind() == ErrorKind::UnknownArgument) {
+        let axis = AXES.into_iter().find(|axis| typed.ends_with(axis)).unwrap_or("x");
+        error.insert(ContextKind::SuggestedArg, ContextValue::String(format!("--{}-{axis}", field.option())));
+    }
+}
+
 /// The identifier of the option for one axis.
 fn axis_id(field: &Field, axis: &str) -> &'static str {
     name(format!("{}.{axis}", field.name))
@@ -116,7 +128,8 @@ fn options(field: &'static Field) -> Vec<Arg> {
                 let help =
                     format!("{} along {axis}, also -{}{axis} [default: {}]", field.unit, field.short, field.default);
                 let option = Arg::new(axis_id(field, axis)).long(name(format!("{}-{axis}", field.option()))).help(help);
-                let option = option.alias(name(format!("{}{axis}", field.short))).value_name("N");
+                let others = [field.short.to_owned(), format!("{}.", field.name), format!("{}Dim.", field.name)];
+                let option = option.aliases(others.map(|other| name(other + axis))).value_name("N");
                 let kind = field.kind;
                 option.value_parser(move |text: &str| {
                     kind.read(text).ok_or(ValueError::from("it must be a whole number"))

@@ -21,7 +21,7 @@ mod observation;
 pub use bisect::{Bisect, ColorChoice, FailureKind};
 pub use code::CodeOptions;
 pub use common::{CommonOptions, Timers};
-pub use fields::FieldOptions;
+pub use fields::{FieldOptions, suggest_axis};
 pub use observation::ObservationOptions;
 
 /// Long options that users write with one dash.

@@ -2,7 +2,7 @@
 
 use mneme_model::result::{Largest, Mismatch};
 use mneme_model::tolerance::Norm;
-use mneme_model::units::figure;
+use mneme_model::units::{counted, figure};
 
 use crate::recording::snapshot::SnapshotRegion;
 use crate::verify::comparison::{Comparison, ElementTally};
@@ -102,11 +102,16 @@ fn line(mismatch: &Mismatch) -> String {
     let norm = mismatch
         .norm_error
         .map_or(String::new(), |error| format!("; {} where at most {} passes", figure(error), mismatch.tolerance));
+    let differ = if mismatch.differing == 1 { "differs" } else { "differ" };
     // Outside of regions, the contents before a replay are not the application's.
     let before = if mismatch.region == "outside" { "filled with" } else { "recorded" };
     format!(
-        "first at byte {} of {place}, {before} {} and replayed {}; {} elements of {} bytes differ{errors}{norm}",
-        mismatch.offset, mismatch.recorded, mismatch.replayed, mismatch.differing, mismatch.element_size
+        "first at byte {} of {place}, {before} {} and replayed {}; {} of {} {differ}{errors}{norm}",
+        mismatch.offset,
+        mismatch.recorded,
+        mismatch.replayed,
+        counted(mismatch.differing as usize, "element"),
+        counted(mismatch.element_size as usize, "byte"),
     )
 }
 
@@ -140,7 +145,7 @@ mod tests {
         assert_eq!(
             text(&[mismatch(8)], 1),
             "memory differs from the recording: first at byte 8 of address 0x1000, outside all recorded memory, filled with 1 and replayed 1.5; \
-             1 elements of 4 bytes differ; largest error 0.5 absolute, 0.5 relative, 4194304 ULP"
+             1 element of 4 bytes differs; largest error 0.5 absolute, 0.5 relative, 4194304 ULP"
         );
         let several = text(&[mismatch(0), mismatch(4)], 3);
         assert!(

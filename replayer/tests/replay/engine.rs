@@ -239,7 +239,7 @@ fn equal_code_is_run_once() {
     let shared: Vec<Option<u64>> = results.values().map(|line| line["Result"]["shared_with"].as_u64()).collect();
     assert_eq!(shared, [None, Some(1), Some(1), Some(1), None], "{results:?}");
     assert_eq!(results[&1]["Result"]["exec_time"], results[&4]["Result"]["exec_time"]);
-    assert!(errors.contains("1 builds") && errors.contains("3 results shared"), "{errors}");
+    assert!(errors.contains("1 build,") && errors.contains("3 results shared"), "{errors}");
     let (fresh, _) = sweep(&recording, &["--device", device, "--no-reuse"], &lines, exit::VERIFIED);
     assert!(fresh.values().all(|line| line["Result"]["shared_with"].is_null()), "{fresh:?}");
 }

@@ -111,7 +111,7 @@ fn builds_that_fail_say_where() {
     let recording = Recording::make();
     for (options, status, expected) in [
         (&["default<O1>,trigger-crash-module"][..], exit::BUILD_FAILED, "in trigger-crash-module on the module"),
-        (&["function(loop-rotat)"], exit::BUILD_FAILED, "did you mean 'loop-rotate'"),
+        (&["function(loop-rotat)"], exit::BAD_USAGE, "did you mean 'loop-rotate'"),
         (&["--llvm-option=-no-such-thing"], exit::BUILD_FAILED, "no-such-thing"),
         (&["--opt", "/no/such/opt"], exit::BUILD_FAILED, "/no/such/opt"),
     ] {
@@ -187,7 +187,7 @@ fn what_a_failed_build_had_come_to_is_kept_and_nothing_older() {
     for (options, status) in [
         (&["default<O1>,trigger-crash-module"][..], exit::BUILD_FAILED),
         (&["--opt", hanging.to_str().unwrap()], exit::TIMED_OUT),
-        (&["no-such-pass"], exit::BUILD_FAILED),
+        (&["no-such-pass"], exit::BAD_USAGE),
     ] {
         let error = build(options, status);
         assert_eq!(found(), are(&["before.ll", "build.log", "mine.txt"]), "{error}");

@@ -12,7 +12,7 @@ use mneme_system::exit;
 #[test]
 fn an_unknown_pass_is_a_failed_build_in_llvms_words() {
     let recording = Recording::of(app("saxpy"), &[]);
-    let outcome = recording.single().replay("default<O2>,no-such-pass").exit_with(exit::BUILD_FAILED);
+    let outcome = recording.single().replay("default<O2>,no-such-pass").exit_with(exit::BAD_USAGE);
     let result = &outcome.json()["Result"];
     assert_eq!(
         (&result["verified"], &result["executed"], &result["failed"]),

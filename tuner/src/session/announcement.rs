@@ -1,6 +1,7 @@
 //! The announcement at the end of a session: the best, how to use it, and the exit status.
 
 use mneme_model::text::ratio;
+use mneme_model::units::counted;
 use mneme_system::exit;
 
 use super::standings::Best;
@@ -46,7 +47,8 @@ impl Session {
         let left = self.numbers.untried();
         if left > 0 {
             mneme_system::remark!(
-                "mneme-tune: {left} configurations could not be tried before and were not tried now; the counts leave them out"
+                "mneme-tune: {} could not be tried before, and not now either; the counts leave them out",
+                counted(left, "configuration")
             );
         }
         if summary.num_without_objective > 0 {
@@ -69,12 +71,13 @@ impl Session {
             }
             if summary.num_other_grid > 0 && self.may_keep_grid() {
                 mneme_system::remark!(
-                    "{} candidates failed verification with a grid that differs from the recorded one, because the grid follows the block; \
+                    "{} failed verification with a grid that differs from the recorded one, because the grid follows the block; \
                      if the kernel relies on its grid, pass --keep-grid",
-                    summary.num_other_grid
+                    counted(summary.num_other_grid as usize, "candidate")
                 );
             }
-            if let Some(advice) = self.standings.rounding.advice() {
+            let advice = [self.standings.rounding.advice(), self.standings.invalid_accesses.advice()];
+            for advice in advice.into_iter().flatten() {
                 mneme_system::remark!("{advice}");
             }
         }

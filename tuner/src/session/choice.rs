@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use mneme_model::result::ReplayStatus;
+use mneme_model::units::counted;
 
 use super::proof::Proof;
 use super::standings::Best;
@@ -83,13 +84,16 @@ impl Session {
         if untested > 0 {
             // One of the untested candidates may be faster than the recorded configuration.
             summary.verdict =
-                format!("no best was found, because {} could not be measured again", candidates(untested));
+                format!("no best was found, because {} could not be measured again", counted(untested, "candidate"));
             return Best::Nothing;
         }
         let before = std::mem::take(&mut summary.verdict);
         let unconfirmed = || match summary.refuted.len() {
             0 => "no candidate was confirmed to be faster".into(),
-            refuted => format!("no candidate was confirmed to be faster: {} did not verify again", candidates(refuted)),
+            refuted => format!(
+                "no candidate was confirmed to be faster: {} did not verify again",
+                counted(refuted, "candidate")
+            ),
         };
         let verdict = if before.is_empty() { unconfirmed() } else { before };
         summary.verdict = format!("{verdict}; the recorded configuration is the best");
@@ -124,8 +128,4 @@ impl Session {
         }
         Ok(problem.is_none())
     }
-}
-
-fn candidates(count: usize) -> String {
-    if count == 1 { "1 candidate".into() } else { format!("{count} candidates") }
 }

@@ -102,6 +102,7 @@ impl Session {
             return;
         }
         let reason = failure::in_short(&result);
+        self.standings.rounding.note(&result);
         self.refute(trial, format!("it verified at first, but not {when}: {reason}"));
         // Otherwise other sessions would take it for verified.
         self.records.forget(configurations, results);

@@ -8,7 +8,7 @@ use mneme_model::result::{ReplayResult, ReplayStatus};
 use super::criteria::baseline_results;
 use super::looks::Looks;
 use crate::confirm::{Finalist, FinalistOutcome};
-use crate::failure::{self, Rounding};
+use crate::failure::{self, InvalidAccesses, Rounding};
 use crate::results::{Baseline, SessionSummary, Trial};
 use crate::sampler::{TrialOutcome, fronts, passes};
 use crate::space::SearchSpace;
@@ -29,6 +29,7 @@ pub enum Best {
 pub struct Standings {
     pub summary: SessionSummary,
     pub rounding: Rounding,
+    pub invalid_accesses: InvalidAccesses,
     /// Metric of the baseline, ns.
     pub baseline_metric: f64,
     pub baseline: Option<Baseline>,
@@ -47,6 +48,7 @@ impl Standings {
         Self {
             summary,
             rounding: Rounding::default(),
+            invalid_accesses: InvalidAccesses::default(),
             baseline_metric: 0.0,
             baseline: None,
             fastest: f64::INFINITY,
@@ -66,6 +68,7 @@ impl Standings {
         self.summary.num_without_objective += u64::from(trial.metric.is_some() && trial.objectives.is_empty());
         self.summary.num_cached += u64::from(trial.cached);
         self.rounding.note(&trial.result);
+        self.invalid_accesses.note(trial.trial, &trial.result);
         self.summary.num_other_grid += u64::from(self.failed_under_another_grid(trial).is_some());
     }
 

@@ -19,9 +19,8 @@ pub fn unreadable(evaluator: &mut Evaluator, space: &dyn SearchSpace) -> Result<
     if passes.is_empty() {
         return Ok(None);
     }
-    let found = evaluator.examine(passes.clone()).map_err(SessionError::from)?;
-    let problem = passes.iter().zip(found.problems).find_map(|(passes, problem)| Some((passes, problem?)));
-    Ok(problem.map(|(passes, problem)| format!("LLVM cannot read the pipeline '{passes}': {problem}")))
+    let found = evaluator.examine(passes).map_err(SessionError::from)?;
+    Ok(found.problems.into_iter().flatten().next())
 }
 
 /// The pipelines in a space. Empty if the space chooses the LLVM version, because another version may read what this
