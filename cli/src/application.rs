@@ -17,12 +17,12 @@ use nix::sys::signal::{SigSet, SigmaskHow};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
 
-use crate::child::survive_broken_pipes;
 use crate::device::{self, DeviceChoice, choose};
 use crate::error::CommandError;
 use crate::hip_library::HipLibrary;
 use crate::report::SummaryFile;
 use crate::{memory_file, siblings, variables};
+use mneme_sandbox::program::survive_broken_pipes;
 
 /// The application to run, and how: options of `mneme record`, `mneme profile` and `mneme apply`.
 #[derive(Debug, Args)]

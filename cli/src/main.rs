@@ -8,7 +8,6 @@
 mod annotate;
 mod application;
 mod apply;
-mod child;
 mod config;
 mod device;
 mod doctor;

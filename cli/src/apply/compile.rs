@@ -13,8 +13,8 @@ use mneme_winners::{LaunchDimensions, Winner};
 use super::cache::{CodeCache, CompiledCode};
 use super::run_folder;
 use super::{AppliedWinner, ApplyError};
-use crate::child::{end_with_this_thread, survive_broken_pipes};
 use crate::siblings;
+use mneme_sandbox::program::{end_with_this_thread, survive_broken_pipes};
 
 /// The option of `mneme-replay` to start from the PTX beside the recorded machine code.
 pub const FROM_PTX: &str = "--from-ptx";

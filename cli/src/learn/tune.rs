@@ -15,9 +15,9 @@ use mneme_system::install;
 use super::sessions::{SessionState, learnt};
 use super::{Step, step};
 use crate::application::{self, end_like};
-use crate::child::end_with_this_thread;
 use crate::error::CommandError;
 use crate::siblings;
+use mneme_sandbox::program::end_with_this_thread;
 
 /// Locked while a folder is tuned.
 const LOCK: &str = "learn.lock";

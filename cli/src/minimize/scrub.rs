@@ -21,9 +21,9 @@ use mneme_recording::numbers::{self, Width};
 use mneme_recording::{Moments, RecordingError, housekeeping};
 
 use super::Replayer;
-use crate::child::{end_with_this_thread, survive_broken_pipes};
 use crate::error::CommandError;
 use crate::selection::KernelFile;
+use mneme_sandbox::program::{end_with_this_thread, survive_broken_pipes};
 
 /// A copy of an instance that gets new numbers.
 pub struct Copy<'a> {

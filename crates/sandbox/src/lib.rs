@@ -9,6 +9,7 @@ pub mod confinement;
 pub mod descriptors;
 pub mod frame;
 pub mod interruption;
+pub mod program;
 pub mod readiness;
 mod relay;
 pub mod tools;

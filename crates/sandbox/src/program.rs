@@ -1,4 +1,4 @@
-//! Child processes that end with the thread that starts them.
+//! Programs that end with the thread that starts them.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
