@@ -27,6 +27,9 @@ pub struct CompareOptions {
     /// Also write a page with both sessions' trials
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Runs the command, and returns the exit status.
@@ -42,8 +45,11 @@ fn compare(options: &CompareOptions) -> Result<(), (i32, String)> {
     let read = |folder: &PathBuf| Archive::read(folder).map_err(|error| (error.exit_status(), error.to_string()));
     let sessions = [read(&options.one)?, read(&options.other)?];
     let unwritable = |error: std::io::Error| (mneme_system::exit::INTERNAL, error.to_string());
-    console::write(&text(&rows(&sessions))).map_err(unwritable)?;
-    if let Some(doubt) = doubt(&sessions) {
+    let rows = rows(&sessions);
+    let doubt = doubt(&sessions);
+    let printed = if options.json { format!("{:#}\n", as_json(&rows, doubt)) } else { text(&rows) };
+    console::write(&printed).map_err(unwritable)?;
+    if let Some(doubt) = doubt.filter(|_| !options.json) {
         mneme_system::remark!("mneme-tune: {doubt}");
     }
     if let Some(path) = &options.output {
@@ -116,6 +122,11 @@ fn text(rows: &[Row]) -> String {
     let first = width(&|(what, _)| what.chars().count());
     let second = width(&|(_, [one, _])| one.chars().count());
     rows.iter().map(|(what, [one, other])| format!("{what:<first$}  {one:<second$}  {other}\n")).collect()
+}
+
+fn as_json(rows: &[Row], doubt: Option<&str>) -> Value {
+    let row = |(what, [one, other]): &Row| serde_json::json!({"what": what, "one": one, "other": other});
+    serde_json::json!({"rows": rows.iter().map(row).collect::<Vec<_>>(), "doubt": doubt})
 }
 
 fn page(sessions: &[Archive; 2]) -> String {
