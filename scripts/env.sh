@@ -20,7 +20,7 @@ llvm_default=19
 llvm_others=(20 21 22 23)
 
 # What of the workspace makes programs and libraries that are installed; the rest is for tests.
-installed_crates=(mneme-cc mneme-cli mneme-compiler mneme-cpu mneme-rec mneme-replayer mneme-tuner)
+installed_crates=(mneme-cc mneme-cli mneme-compiler mneme-cpu mneme-mcp mneme-rec mneme-replayer mneme-tuner)
 
 # True where a version's archives can be linked.
 have_llvm() { local sys=LLVM_SYS_${1}1_PREFIX; [ -f "${!sys:-/usr/lib/llvm-$1}/lib/liblldELF.a" ]; }

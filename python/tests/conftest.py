@@ -41,16 +41,18 @@ def llvmlite_of_today() -> None:
         pytest.skip("this llvmlite cannot read IR of today")
 
 
-def compiled(folder: Path, name: str, sources: Path = ROOT / "tests" / "apps") -> Path:
+def compiled(folder: Path, name: str, sources: Path = ROOT / "tests" / "apps", *more: str) -> Path:
     apps = os.environ.get("MNEME_TEST_APPS")
     if apps and sources.name == "apps":
         return Path(apps) / "shared" / name
     program = folder / name
     script = (
         "source scripts/env.sh; mapfile -t flags < <(cuda_flags; cudart_flags shared); "
-        'exec mneme-cc clang++-19 "$1" -o "$2" "${flags[@]}"'
+        'exec mneme-cc clang++-19 "$1" -o "$2" "${flags[@]}" "${@:3}"'
     )
-    subprocess.run(["bash", "-c", script, "compile", str(sources / f"{name}.cu"), str(program)], cwd=ROOT, check=True)
+    subprocess.run(
+        ["bash", "-c", script, "compile", str(sources / f"{name}.cu"), str(program), *more], cwd=ROOT, check=True
+    )
     return program
 
 

@@ -9,7 +9,7 @@ use std::process::Command;
 use mneme_e2e::installation::program;
 
 /// Program and subcommand of each section.
-const COMMANDS: [(&str, &[&str]); 28] = [
+const COMMANDS: [(&str, &[&str]); 29] = [
     ("mneme", &[]),
     ("mneme", &["record"]),
     ("mneme", &["profile"]),
@@ -38,6 +38,7 @@ const COMMANDS: [(&str, &[&str]); 28] = [
     ("mneme-bisect", &[]),
     ("mneme-build-19", &[]),
     ("mneme-cc", &[]),
+    ("mneme-mcp", &[]),
 ];
 
 fn help(name: &str, arguments: &[&str]) -> String {

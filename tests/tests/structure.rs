@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use syn::visit::Visit;
 
 /// The folders of programs and of libraries loaded into applications.
-const PROGRAMS: [&str; 7] = ["cc", "cli", "compiler", "cpu", "interposer", "replayer", "tuner"];
+const PROGRAMS: [&str; 8] = ["cc", "cli", "compiler", "cpu", "interposer", "mcp", "replayer", "tuner"];
 /// Declarations, which may refer to each other freely.
 const DECLARATIONS: &str = "crates/abi";
 

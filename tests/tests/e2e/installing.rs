@@ -7,7 +7,8 @@ use mneme_e2e::command::{ProgramOutput, run};
 use mneme_e2e::installation::{Cudart, TestDevice, checkout, have_compiler, program, target_folder};
 use mneme_system::exit;
 
-const PROGRAMS: [&str; 6] = ["mneme", "mneme-replay", "mneme-bisect", "mneme-build-19", "mneme-tune", "mneme-cc"];
+const PROGRAMS: [&str; 7] =
+    ["mneme", "mneme-replay", "mneme-bisect", "mneme-build-19", "mneme-tune", "mneme-cc", "mneme-mcp"];
 
 /// Requires that a file contains a text.
 #[track_caller]

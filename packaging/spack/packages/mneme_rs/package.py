@@ -29,7 +29,7 @@ class MnemeRs(Package):
 
     def install(self, spec, prefix):
         cargo = which("cargo", required=True)
-        crates = ["cc", "cli", "compiler", "cpu", "rec", "replayer", "tuner"]
+        crates = ["cc", "cli", "compiler", "cpu", "mcp", "rec", "replayer", "tuner"]
         cargo(
             "build",
             "--release",
