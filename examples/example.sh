@@ -10,7 +10,7 @@ fi
 [ $# -ge 1 ] || { sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" >&2; exit 64; }
 for program in jq mneme-replay mneme-bisect; do
     command -v "$program" >/dev/null && continue
-    echo "$0: $program is missing; scripts/setup and cargo build --release make it" >&2
+    echo "$0: $program is missing; scripts/setup and cargo build make it" >&2
     exit 69
 done
 

@@ -1,4 +1,4 @@
-//! The table in section `.mneme.cpu` of a CPU code object (docs/how-it-works/cpu-device.md).
+//! The table in section `.mneme.cpu` of a CPU code object (docs/reference/cpu-code-objects.md).
 
 use goblin::elf::Elf;
 use serde::{Deserialize, Serialize};

@@ -65,7 +65,7 @@ impl fmt::Display for CandidateId {
     }
 }
 
-/// What a candidate is worth.
+/// The outcome of judging a candidate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -77,7 +77,7 @@ pub enum Verdict {
     Inconclusive,
     /// It leaves other memory than the application's own code, or fails while it runs.
     Incorrect,
-    /// It leaves memory as recorded, which shows too little, or something speaks against the code.
+    /// It leaves memory as recorded, but the evidence is too weak, or the code raised a doubt.
     Unproven,
     /// It was not judged: it does not compile, cannot be launched, or did not end within the time limit.
     Invalid,
@@ -86,12 +86,12 @@ pub enum Verdict {
 /// The judgement of a candidate.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Judgement {
-    /// [`VERSION`].
+    /// The version of this schema, [`VERSION`].
     pub schema: u32,
     /// `null` if a line of input has no id that can be read.
     pub id: Option<CandidateId>,
     pub verdict: Verdict,
-    /// What happened, where, and what to try or what is missing, in less than 1,500 characters.
+    /// The result in words and what to try next, in less than 1,500 characters; written for a model.
     pub feedback: String,
     /// A checksum of the candidate.
     #[serde(default)]
@@ -116,7 +116,7 @@ pub struct Judgement {
     /// The share of a multiprocessor's warps that the launch can occupy.
     #[serde(default)]
     pub occupancy: Option<f64>,
-    /// What it shows that memory is as recorded.
+    /// The evidence for correct results.
     #[serde(default)]
     pub evidence: Option<Evidence>,
     /// The first element of memory that is wrong.
@@ -131,7 +131,7 @@ pub struct Judgement {
     /// The code that was judged, as a file in the results folder.
     #[serde(default)]
     pub code: Option<String>,
-    /// Seconds from the first step for this candidate to its verdict.
+    /// The time that this candidate took, from its first step to its verdict, s.
     #[serde(default)]
     pub elapsed: f64,
 }
@@ -144,7 +144,7 @@ pub struct Speedup {
     pub high: f64,
     /// The confidence of the interval, such as 0.95.
     pub confidence: f64,
-    /// Rounds of the comparison; 0 if the machine code is that of the application, so that nothing was measured.
+    /// Rounds of the comparison; 0 if the candidate has the application's machine code, which is not measured again.
     pub rounds: usize,
 }
 

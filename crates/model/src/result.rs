@@ -126,8 +126,8 @@ pub struct Evidence {
     pub ignored: u64,
     /// Runs on the recorded input, all of which left memory as recorded.
     pub runs: u64,
-    /// Further runs, each in a process of its own: so runs code that uses the device's heap, where an earlier run may
-    /// have left something.
+    /// Further runs, each in a process of its own. Code that uses the device's heap needs them, because an earlier run
+    /// may have left data in the heap.
     #[serde(skip_serializing_if = "is_zero")]
     pub own_processes: u64,
     /// Why a launch in the application may do something else than these runs.

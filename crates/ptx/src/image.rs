@@ -6,7 +6,7 @@ use super::emitter::Emitter;
 use super::resolve::{Op, Resolved};
 use super::syntax::{Kind, Scalar};
 
-/// Geometries by number (docs/how-it-works/cpu-device.md), whether they have a layer, and their number of coordinates.
+/// Geometries by number (docs/reference/cpu-code-objects.md), whether they have a layer, and their coordinates.
 const GEOMETRIES: [(&str, bool, usize); 7] = [
     ("1d", false, 1),
     ("2d", false, 2),

@@ -3,7 +3,7 @@
 use super::emitter::Emitter;
 use super::resolve::{Op, Resolved};
 
-/// Elements by number (docs/how-it-works/cpu-device.md), and their bits.
+/// Elements by number (docs/reference/cpu-code-objects.md), and their bits.
 pub const ELEMENTS: [(&str, u32); 12] = [
     ("f16", 16),
     ("bf16", 16),
