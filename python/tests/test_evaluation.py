@@ -16,6 +16,11 @@ INSTANCE = "template __global__ void vecadd(long *, const long *, size_t);"
 WRONG = Candidate(source=KERNEL.format("if (threadIdx.x < n) out[threadIdx.x] = 0;", INSTANCE))
 SAME = Candidate(config={"original": True})
 BROKEN = "this is no source"
+RIGHT = KERNEL.format(
+    "for (size_t i = blockIdx.x * size_t(blockDim.x) + threadIdx.x; i < n; i += gridDim.x * size_t(blockDim.x)) "
+    "out[i] += in[i];",
+    INSTANCE,
+)
 
 
 def test_candidates_have_verdicts_in_their_order(database: Path) -> None:
@@ -43,6 +48,25 @@ def test_an_evaluator_answers_one_after_the_other_and_in_an_event_loop(database:
         assert slow.result().verdict == "invalid"
     assert len((tmp_path / "results" / "verdicts.jsonl").read_text().splitlines()) == 4
     assert asyncio.run(mneme.evaluate_async(database, [WRONG], device=DEVICE))[0].verdict == "incorrect"
+
+
+def test_nvrtc_compiles_sources_as_confined_as_clang(database: Path, tmp_path: Path) -> None:
+    nvrtc = pytest.importorskip("nvidia.cuda_nvrtc")
+    library = Path(nvrtc.__path__[0]) / "lib" / "libnvrtc.so.12"
+    stranger = tmp_path / "stranger.h"
+    stranger.write_text("#error secret")
+    candidates = [
+        Candidate(source=RIGHT, options=["-std=c++17", "-ffp-contract=off"]),
+        WRONG,
+        BROKEN,
+        Candidate(source=f'#include "{stranger}"\n{RIGHT}'),
+        Candidate(source=RIGHT, options=["-fassociative-math"]),
+    ]
+    right, *rest = mneme.evaluate(database, candidates, device=DEVICE, options=["--nvrtc", str(library)])
+    assert right.verdict in ("faster", "slower", "inconclusive"), right.feedback
+    assert [it.verdict for it in rest] == ["incorrect", "invalid", "invalid", "invalid"]
+    assert rest[1].extra["compiler"]["line"] == 1
+    assert "secret" not in rest[2].feedback and "stranger.h" in rest[2].feedback
 
 
 def test_an_evaluation_that_cannot_begin_says_why(database: Path, tmp_path: Path) -> None:

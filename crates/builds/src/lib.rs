@@ -9,6 +9,7 @@
 pub mod builder;
 pub mod builders;
 pub mod instrument;
+pub mod nvrtc;
 pub mod outcome;
 pub mod plan;
 pub mod probe;

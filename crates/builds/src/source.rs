@@ -1,6 +1,7 @@
 //! CUDA source that replaces a recorded kernel.
 //!
-//! It is compiled in the same way as `mneme-cc` compiles the recorded code.
+//! clang compiles it in the same way as `mneme-cc` compiles the recorded code. NVRTC ([`nvrtc`]) takes the place of clang
+//! on machines that have only a CUDA toolkit.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use mneme_system::toolkits;
 use thiserror::Error;
 
 use crate::builders::written_by;
+use crate::nvrtc::{self, NoOption};
 
 /// The compiler if neither the command line nor the recorded code names one.
 const DEFAULT_COMPILER: &str = "clang++-19";
@@ -32,12 +34,28 @@ const READING: [&str; 9] = [
 pub const IR_OPTIONS: [&str; 6] =
     ["-emit-llvm", "-c", "-O3", "-Xclang", "-disable-llvm-passes", "-fno-discard-value-names"];
 
+/// The compiler of a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Compiler {
+    /// The program, as a name or a path. It writes bitcode.
+    Clang(PathBuf),
+    /// The library. It writes PTX.
+    Nvrtc(PathBuf),
+}
+
+impl Compiler {
+    fn path(&self) -> &Path {
+        let (Self::Clang(path) | Self::Nvrtc(path)) = self;
+        path
+    }
+}
+
 /// How to compile a source file.
 #[derive(Clone, Debug)]
 pub struct CudaSource<'a> {
     pub file: &'a Path,
-    pub compiler: &'a Path,
-    /// The application's own flags (`-I`, `-D`, `-std=`, …).
+    pub compiler: &'a Compiler,
+    /// The application's own flags for clang (`-I`, `-D`, `-std=`, …).
     pub flags: &'a [String],
     /// Architecture in the form of the recorded IR ("sm_90").
     pub arch: &'a str,
@@ -48,13 +66,17 @@ pub struct CudaSource<'a> {
     pub confined: Option<&'a [PathBuf]>,
 }
 
-/// The reason for missing bitcode; each message is for the user.
+/// The reason for missing code; each message is for the user.
 #[derive(Debug, Error)]
 pub enum SourceError {
     #[error("cannot pass the source to {compiler}: {source}")]
     NoFile { compiler: String, source: io::Error },
     #[error("{compiler} cannot be run ({source}); --clang names a clang")]
     NotRun { compiler: String, source: io::Error },
+    #[error("NVRTC does not work: {0}")]
+    NoNvrtc(String),
+    #[error(transparent)]
+    NoOption(#[from] NoOption),
     #[error(
         "{compiler} cannot be confined, because this system lacks Landlock (Linux 5.13) or seccomp; pass --unconfined if you trust who wrote the source"
     )]
@@ -62,9 +84,9 @@ pub enum SourceError {
     /// Includes the compiler's own text.
     #[error("{file} cannot be compiled:\n{text}")]
     Rejected { file: String, text: String },
-    #[error("{compiler} wrote no IR of {file}")]
-    NoIr { compiler: String, file: String },
-    #[error("the IR of {file} cannot be read: {source}")]
+    #[error("{compiler} wrote no code of {file}")]
+    NoCode { compiler: String, file: String },
+    #[error("the code of {file} cannot be read: {source}")]
     Unread { file: String, source: io::Error },
     #[error(
         "{file} took longer than {seconds} s to compile and was stopped; --timeout (mneme-tune: --trial-timeout) raises the limit"
@@ -73,19 +95,27 @@ pub enum SourceError {
 }
 
 impl CudaSource<'_> {
-    /// The device's bitcode with libdevice linked in, before any pass.
+    /// The device's code: clang's bitcode with libdevice linked in, before any pass, or NVRTC's PTX.
     ///
     /// # Errors
     /// The compiler refuses the source, cannot be run, or takes too long.
-    pub fn bitcode(&self) -> Result<Vec<u8>, SourceError> {
-        let (file, compiler) = (self.file.display().to_string(), self.compiler.display().to_string());
+    pub fn compile(&self) -> Result<Vec<u8>, SourceError> {
+        let (file, compiler) = (self.file.display().to_string(), self.compiler.path().display().to_string());
+        let nvrtc = match self.compiler {
+            Compiler::Nvrtc(library) => Some((library, self.nvrtc_options()?)),
+            Compiler::Clang(_) => None,
+        };
         let pass =
             || TransientFile::new(&[]).map_err(|source| SourceError::NoFile { compiler: compiler.clone(), source });
         let (mut output, mut words) = (pass()?, pass()?);
-        let status = output
-            .for_writing()
-            .and_then(|output| Ok((output, words.for_writing()?)))
-            .and_then(|(output, words)| tools::run(self.command()?.stdout(output).stderr(words), self.limit));
+        let status =
+            output.for_writing().and_then(|output| Ok((output, words.for_writing()?))).and_then(|(output, words)| {
+                let mut command = match (self.compiler, &nvrtc) {
+                    (_, Some((library, options))) => self.nvrtc(library, options)?,
+                    (compiler, None) => self.clang(compiler.path())?,
+                };
+                tools::run(command.stdout(output).stderr(words), self.limit)
+            });
         let status = status.map_err(|source| match source.kind() {
             io::ErrorKind::Unsupported => SourceError::NotConfined { compiler: compiler.clone() },
             _ => SourceError::NotRun { compiler: compiler.clone(), source },
@@ -93,17 +123,19 @@ impl CudaSource<'_> {
         let Some(status) = status else { return Err(SourceError::Late { file, seconds: self.limit.as_secs_f64() }) };
         if !status.success() {
             let words = words.read().unwrap_or_default();
-            return Err(SourceError::Rejected { file, text: String::from_utf8_lossy(&words).trim_end().to_owned() });
+            let text = String::from_utf8_lossy(&words).trim_end().to_owned();
+            let is_unusable = nvrtc.is_some() && status.code() != Some(nvrtc::REJECTED);
+            return Err(if is_unusable { SourceError::NoNvrtc(text) } else { SourceError::Rejected { file, text } });
         }
         match output.read() {
-            Ok(bitcode) if bitcode.is_empty() => Err(SourceError::NoIr { compiler, file }),
+            Ok(bitcode) if bitcode.is_empty() => Err(SourceError::NoCode { compiler, file }),
             bitcode => bitcode.map_err(|source| SourceError::Unread { file, source }),
         }
     }
 
-    /// The command, which writes the IR to its standard output.
-    fn command(&self) -> io::Result<Command> {
-        let program = found(self.compiler)?;
+    /// clang, which writes the IR to its standard output.
+    fn clang(&self, compiler: &Path) -> io::Result<Command> {
+        let program = found(compiler)?;
         let mut command = Command::new(&program);
         let toolkit = toolkit();
         if let Some(toolkit) =
@@ -123,17 +155,42 @@ impl CudaSource<'_> {
             .args(["-Wno-unknown-cuda-version", "-Qunused-arguments", "-x", "cuda"])
             .arg(self.file)
             .args(["-o", "-"]);
-        command.stdin(Stdio::null());
-        let Some(included) = self.confined else { return Ok(command) };
         // clang's report of its own crash would contain other files.
         command.arg("-fno-crash-diagnostics");
-        let program = program.canonicalize()?;
         // An installation has its programs in bin/ and its headers in lib/ beside it.
+        let program = program.canonicalize()?;
         let installation = program.ancestors().nth(2).filter(|folder| *folder != Path::new("/usr")).map(Path::to_owned);
-        let readable = HEADERS.iter().map(PathBuf::from).chain(installation).chain(toolkit);
-        let readable = readable.chain(included.iter().cloned()).chain([self.file.to_owned()]).collect();
+        self.confine(command, &program, HEADERS.map(PathBuf::from).into_iter().chain(installation).chain(toolkit))
+    }
+
+    /// This program, which compiles with NVRTC if it is started so.
+    fn nvrtc(&self, library: &Path, options: &[String]) -> io::Result<Command> {
+        let program = std::env::current_exe()?.canonicalize()?;
+        let mut command = Command::new(&program);
+        command.arg(nvrtc::COMMAND).arg(library).arg(self.file).args(options);
+        // The library loads another one that lies beside it.
+        let beside = library.canonicalize()?.parent().map(Path::to_owned);
+        self.confine(command, &program, beside.into_iter().chain(toolkit()))
+    }
+
+    fn nvrtc_options(&self) -> Result<Vec<String>, SourceError> {
+        let mut options = nvrtc::options(self.flags.iter().map(String::as_str), self.arch)?;
+        options.extend(toolkit().map(|toolkit| format!("-I{}", toolkit.join("include").display())));
+        Ok(options)
+    }
+
+    /// Confines a compiler if it may read only some files: `installed`, the source, and what it may include.
+    fn confine(
+        &self,
+        mut command: Command,
+        program: &Path,
+        installed: impl Iterator<Item = PathBuf>,
+    ) -> io::Result<Command> {
+        command.stdin(Stdio::null());
+        let Some(included) = self.confined else { return Ok(command) };
+        let readable = installed.chain(included.iter().cloned()).chain([self.file.to_owned()]).collect();
         let allowed = AllowedResources { readable, ..AllowedResources::default() };
-        confinement::confine(&mut command, &program, &allowed).map_err(io::Error::other)?;
+        confinement::confine(&mut command, program, &allowed).map_err(io::Error::other)?;
         Ok(command)
     }
 }
@@ -148,9 +205,18 @@ fn found(program: &Path) -> io::Result<PathBuf> {
 }
 
 /// The clang of the LLVM that wrote the recorded IR, if it is on PATH: another version generates different code.
-pub fn usual_compiler<'a>(modules: impl IntoIterator<Item = &'a [u8]>) -> PathBuf {
+pub fn usual_clang<'a>(modules: impl IntoIterator<Item = &'a [u8]>) -> PathBuf {
     let name = written_by(modules).map(|version| PathBuf::from(format!("clang++-{version}")));
     name.filter(|name| found(name).is_ok()).unwrap_or_else(|| DEFAULT_COMPILER.into())
+}
+
+/// The usual clang, or NVRTC if that is not installed.
+pub fn usual_compiler<'a>(modules: impl IntoIterator<Item = &'a [u8]>) -> Compiler {
+    let clang = usual_clang(modules);
+    match nvrtc::library().filter(|_| found(&clang).is_err()) {
+        Some(library) => Compiler::Nvrtc(library),
+        None => Compiler::Clang(clang),
+    }
 }
 
 /// The architecture to compile for: that of the recorded IR, if it is NVIDIA's.

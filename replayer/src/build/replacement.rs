@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mneme_builds::source::{self, CudaSource, SourceError};
+use mneme_builds::source::{self, Compiler, CudaSource, SourceError};
 use mneme_builds::{NotBuilt, Replacement};
 use mneme_image::ptx;
 use mneme_model::hash::checksum;
@@ -55,9 +55,10 @@ impl ReplacementFile {
                 }
                 let modules = || recorded.modules().unwrap_or_default();
                 let compiler =
-                    compiler.clone().unwrap_or_else(|| source::usual_compiler(modules().iter().map(Vec::as_slice)));
+                    compiler.clone().unwrap_or_else(|| source::usual_clang(modules().iter().map(Vec::as_slice)));
+                let compiler = Compiler::Clang(compiler);
                 let source = CudaSource { file, compiler: &compiler, flags, arch, limit, confined: None };
-                return Ok(source.bitcode().map(Replacement::Ir).map_err(|error| {
+                return Ok(source.compile().map(Replacement::Ir).map_err(|error| {
                     let status = match error {
                         SourceError::Late { .. } => ReplayStatus::Timeout,
                         _ => ReplayStatus::CompileError,

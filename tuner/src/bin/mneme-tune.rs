@@ -3,6 +3,7 @@
 use std::process::exit;
 
 use clap::{CommandFactory, Parser};
+use mneme_builds::nvrtc;
 use mneme_system::files::trust;
 use mneme_system::install;
 use mneme_tuner::evaluate::{self, EvaluateOptions};
@@ -33,6 +34,10 @@ enum Command {
 
 fn main() {
     mneme_system::files::size_limit::ignore_signal();
+    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    if words.get(1).is_some_and(|word| word == nvrtc::COMMAND) {
+        exit(nvrtc::run(&words[2..]));
+    }
     mneme_manual::write_if_requested(CommandLine::command);
     let arguments = mneme_system::arguments::normalise(std::env::args_os(), &ONE_DASH);
     let CommandLine { command, options } =

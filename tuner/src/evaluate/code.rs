@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mneme_builds::source::{self, CudaSource, SourceError};
+use mneme_builds::source::{self, Compiler, CudaSource, SourceError};
 use mneme_model::configuration::{Changes, Configuration, Effect, FIELDS};
 use mneme_model::evaluation::CompilerMessage;
 use mneme_model::protocol::Code;
@@ -53,7 +53,7 @@ pub struct Workshop {
     /// For a folder of each candidate.
     folder: PathBuf,
     base: Option<Base>,
-    compiler: PathBuf,
+    compiler: Compiler,
     flags: Vec<String>,
     arch: String,
     /// Files and folders for a confined compiler.
@@ -84,12 +84,12 @@ impl Workshop {
         for folder in &includes {
             flags.extend(["-iquote".to_owned(), folder.display().to_string()]);
         }
-        let compiler = match &options.clang {
-            Some(program) => {
-                trust::check_program(program).map_err(unread(program))?;
-                program.clone()
-            }
-            None => {
+        let trusted =
+            |program: &PathBuf| trust::check_program(program).map_err(unread(program)).map(|()| program.clone());
+        let compiler = match (&options.clang, &options.nvrtc) {
+            (Some(program), _) => Compiler::Clang(trusted(program)?),
+            (None, Some(library)) => Compiler::Nvrtc(trusted(library)?),
+            (None, None) => {
                 let recording = database.parent().unwrap_or(Path::new(""));
                 let modules: Vec<Vec<u8>> =
                     record.modules.iter().filter_map(|name| trust::read(&recording.join(name)).ok()).collect();
@@ -168,8 +168,12 @@ impl Workshop {
             limit: self.limit,
             confined: self.readable.as_deref(),
         };
-        match source.bitcode() {
-            Ok(bitcode) => self.write(digest, "kernel.bc", &bitcode).map(|path| Ok(Some(Code::IrFile(path)))),
+        match source.compile() {
+            Ok(code) => Ok(Ok(Some(match self.compiler {
+                Compiler::Clang(_) => Code::IrFile(self.write(digest, "kernel.bc", &code)?),
+                Compiler::Nvrtc(_) => Code::PtxFile(self.write(digest, "kernel.ptx", &code)?),
+            }))),
+            Err(error @ SourceError::NoOption(_)) => Ok(Err(Refusal::invalid(error))),
             Err(SourceError::Late { seconds, .. }) => Ok(Err(Refusal {
                 status: ReplayStatus::Timeout,
                 reason: format!("its source takes more than {seconds} s to compile"),
@@ -237,7 +241,9 @@ pub fn configuration(changes: &Changes, recorded: &Configuration) -> Result<Conf
 pub fn message(text: &str) -> CompilerMessage {
     let is_error = |line: &&str| line.contains("error:") || line.contains("fatal");
     let line = text.lines().find(is_error).or_else(|| text.lines().next()).unwrap_or_default();
-    let (place, message) = line.split_once("error:").unwrap_or(("", line));
+    // NVRTC writes `kernel.cu(12): error: …`.
+    let line = line.replacen("): error", ": error", 1).replacen('(', ":", usize::from(line.contains("): error")));
+    let (place, message) = line.split_once("error:").unwrap_or(("", &line));
     let mut parts = place.trim_end().trim_end_matches("fatal").trim_end().trim_end_matches(':').split(':');
     let file = parts.next().filter(|file| !file.is_empty()).map(str::to_owned);
     let mut number = || parts.next().and_then(|number| number.trim().parse().ok());
@@ -293,5 +299,8 @@ mod tests {
         let found = message("error: invalid value 'c++99' in '-std=c++99'");
         assert_eq!((found.file, found.line), (None, None));
         assert_eq!(message("LLVM crashed").message, "LLVM crashed");
+        let found = message("kernel.cu(7): error: identifier \"f(x)\" is undefined");
+        assert_eq!((found.file.as_deref(), found.line, found.column), (Some("kernel.cu"), Some(7), None));
+        assert_eq!(found.message, "identifier \"f(x)\" is undefined");
     }
 }

@@ -74,6 +74,10 @@ pub struct EvaluateOptions {
     /// The clang that compiles sources [default: clang++-NN of the LLVM that wrote the recorded IR, or clang++-19]
     #[arg(long, value_name = "PROGRAM", help_heading = CANDIDATES)]
     pub clang: Option<PathBuf>,
+    /// The NVRTC that compiles sources instead of clang, such as /usr/local/cuda/lib64/libnvrtc.so.13. Sources may then
+    /// contain device code only [default: that of a CUDA toolkit, if the clang is not installed]
+    #[arg(long, value_name = "LIBRARY", conflicts_with = "clang", help_heading = CANDIDATES)]
+    pub nvrtc: Option<PathBuf>,
     /// Compile sources without confinement, so that they can read your files
     #[arg(long, help_heading = CANDIDATES)]
     pub unconfined: bool,
