@@ -61,7 +61,7 @@ def tune(executor: AsyncReplayExecutor, space: EntireSpace) -> int:
     for number, config in enumerate(ExhaustiveSamplingStrategy(space)):
         if not config.is_valid():
             continue
-        what = f"[{number}] passes={config.passes} blockDim.x={config.block.x}"
+        what = f"[{number}] passes={config.passes} block.x={config.block.x}"
         result = executor.evaluate(config)
         if not result.verified:
             print(f"{what} FAILED error={result.error}")
@@ -75,7 +75,7 @@ def tune(executor: AsyncReplayExecutor, space: EntireSpace) -> int:
         print("Nothing verified.")
         return 2
     mean, config = fastest
-    print(f"BEST: passes={config.passes} blockDim.x={config.block.x} mean={mean} speedup={reference / mean}")
+    print(f"BEST: passes={config.passes} block.x={config.block.x} mean={mean} speedup={reference / mean}")
     return 0
 
 

@@ -3,11 +3,13 @@
 //! Accepts the results of any version: a missing file or field leaves a gap, except for the trials themselves. A file
 //! that exists but cannot be read is an error, because its content could change the meaning of the rest.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use mneme_model::configuration::canonical;
 use mneme_model::result::{ReplayResult, ReplayStatus};
 use mneme_system::exit;
 use serde_json::{Map, Value};
@@ -145,6 +147,12 @@ impl Archive {
         }
     }
 
+    /// The number of trials that verified, as the session counts them: with those that were given up early, and
+    /// without refuted ones.
+    pub fn verified(&self) -> usize {
+        self.trials.iter().filter(|trial| trial.status == ReplayStatus::Verified.name()).count()
+    }
+
     /// The kernel's mangled name.
     pub fn kernel(&self) -> Option<&str> {
         let of_baseline = self.baseline["kernel"].as_str().filter(|name| !name.is_empty());
@@ -170,8 +178,9 @@ impl Archive {
         let derived =
             |key: &str| (key.starts_with("grid.") || key == "max_threads") && !blocks.is_empty() && follows(key);
         let mut parameters: Vec<String> = varying.into_iter().filter(|key| !derived(key)).map(str::to_owned).collect();
-        let order: Vec<&String> = self.space["parameters"].as_object().map_or(Vec::new(), |map| map.keys().collect());
-        let place = |name: &str| order.iter().position(|known| name.starts_with(known.as_str())).unwrap_or(usize::MAX);
+        let order: Vec<Cow<'_, str>> =
+            self.space["parameters"].as_object().into_iter().flatten().map(|(name, _)| canonical(name)).collect();
+        let place = |name: &str| order.iter().position(|known| name.starts_with(&**known)).unwrap_or(usize::MAX);
         parameters.sort_by_key(|name| place(name));
         parameters
     }
@@ -201,10 +210,15 @@ impl ArchivedTrial {
             stopped: line["stopped"].as_f64(),
             error: if verified { String::new() } else { reason(result) },
             status,
-            choice: choice.map(flat).unwrap_or_default(),
+            choice: choice.map(flat).unwrap_or_default().into_iter().map(with_canonical_name).collect(),
             line,
         }
     }
+}
+
+/// A parameter under the name that reports have, whatever the space calls it.
+fn with_canonical_name((name, value): (String, Value)) -> (String, Value) {
+    (canonical(&name).into_owned(), value)
 }
 
 /// Marks a trial that the session refuted after it had written the line.

@@ -51,7 +51,7 @@ fn an_exhaustive_sweep_ends_with_the_best() {
     assert!(baseline < first, "{outcome}");
     let best =
         lines.iter().rev().find(|line| line.starts_with("BEST: ")).unwrap_or_else(|| panic!("no BEST line: {outcome}"));
-    for part in ["passes=default<O", "blockDim.x=", "mean=", "speedup="] {
+    for part in ["passes=default<O", "block.x=", "mean=", "speedup="] {
         assert!(best.contains(part), "{best}");
     }
 
@@ -223,8 +223,8 @@ fn the_exhaustive_example_in_all_its_forms() {
         tune(&[&selection[..], &module, &runs, &["--results-dir", "mneme-tune-results/vecadd-exhaustive"]].concat());
     let folder_of = |name: &str| path("mneme-tune-results").join(name);
     assert_eq!(trials(&folder_of("vecadd-exhaustive")).len(), 80);
-    assert!(outcome.stdout.contains("\n[0] passes=default<O1> blockDim.x=64 "), "{outcome}");
-    assert!(outcome.stdout.contains("\n[79] passes=default<Oz> blockDim.x=1024 "), "{outcome}");
+    assert!(outcome.stdout.contains("\n[0] passes=default<O1> block.x=64 "), "{outcome}");
+    assert!(outcome.stdout.contains("\n[79] passes=default<Oz> block.x=1024 "), "{outcome}");
     assert!(outcome.stdout.lines().any(|line| line.starts_with("BEST: passes=default<O")), "{outcome}");
 
     // The same from a file. It finds the results of the first run and overwrites nothing.

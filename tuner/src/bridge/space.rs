@@ -131,9 +131,9 @@ impl SearchSpace for PythonSpace {
         self.parameters.iter().try_fold(1u64, |product, parameter| product.checked_mul(parameter.domain.size()?))
     }
 
-    /// Begins with pipeline and block, like upstream's labels, whatever the parameters are called.
+    /// Begins with pipeline and block, whatever the parameters are called.
     fn label(&self, point: &Point, configuration: &Configuration) -> String {
-        let mut label = format!("passes={} blockDim.x={}", configuration.passes, configuration.block.x);
+        let mut label = format!("passes={} block.x={}", configuration.passes, configuration.block.x);
         for (name, value) in point {
             let said = name == "passes" || (name == "block_dim_x" && *value == json!(configuration.block.x));
             if !said {

@@ -8,6 +8,7 @@ mod text;
 
 use std::fmt::Write;
 
+use mneme_model::configuration;
 use rhai::{AST, Dynamic, Engine, EvalAltResult, OptimizationLevel, ParseErrorType, Scope};
 use serde_json::{Map, Number, Value};
 
@@ -94,6 +95,7 @@ impl ExpressionEngine {
     ///
     /// # Errors A syntax error, or an unknown name.
     pub fn read(&self, text: &str, values: &Values) -> Result<Expression, ExpressionError> {
+        let text = &with_canonical_names(text);
         match self.engine.compile_expression_with_scope(&values.0, text) {
             Ok(ast) => Ok(Expression { text: text.trim().to_owned(), ast }),
             Err(error) => {
@@ -145,6 +147,15 @@ impl ExpressionEngine {
             }
         }
     }
+}
+
+/// An expression with `block.x` in place of other names for it, such as `blockDim.x`.
+fn with_canonical_names(text: &str) -> String {
+    let mut canonical = text.to_owned();
+    for (start, path) in paths(text).into_iter().rev().filter(|(_, path)| path.contains('.')) {
+        canonical.replace_range(start..start + path.len(), &configuration::canonical(path));
+    }
+    canonical
 }
 
 fn unknown(name: &str, values: &Values) -> String {

@@ -4,6 +4,8 @@
 
 use std::path::{Path, PathBuf};
 
+use clap::CommandFactory;
+use mneme_model::text::did_you_mean;
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -107,7 +109,10 @@ fn layer(path: &Path) -> Result<Map<String, Value>, MergeError> {
         serde_json::from_value::<Options>(Value::Object(single)).map_err(|error| {
             let error = error.to_string();
             let problem = if error.starts_with("unknown field") {
-                format!("the option '{name}' does not exist")
+                let known: Vec<String> =
+                    Options::command().get_arguments().map(|argument| argument.get_id().as_str().to_owned()).collect();
+                let meant = did_you_mean(name, known.iter().map(String::as_str));
+                format!("the option '{name}' does not exist{meant}")
             } else {
                 format!("{name}: {error}")
             };

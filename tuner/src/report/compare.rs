@@ -44,20 +44,25 @@ pub fn run(options: &CompareOptions) -> i32 {
 fn compare(options: &CompareOptions) -> Result<(), (i32, String)> {
     let read = |folder: &PathBuf| Archive::read(folder).map_err(|error| (error.exit_status(), error.to_string()));
     let sessions = [read(&options.one)?, read(&options.other)?];
-    let unwritable = |error: std::io::Error| (mneme_system::exit::INTERNAL, error.to_string());
+    let unwritable = |what: &dyn std::fmt::Display, error: std::io::Error| {
+        (mneme_system::exit::INTERNAL, format!("{what} cannot be written: {error}"))
+    };
     let rows = rows(&sessions);
     let doubt = doubt(&sessions);
     let printed = if options.json { format!("{:#}\n", as_json(&rows, doubt)) } else { text(&rows) };
-    console::write(&printed).map_err(unwritable)?;
     if let Some(doubt) = doubt.filter(|_| !options.json) {
         mneme_system::remark!("mneme-tune: {doubt}");
     }
+    console::write(&printed).map_err(|error| unwritable(&"standard output", error))?;
     if let Some(path) = &options.output {
-        results::replace(path, page(&sessions).as_bytes()).map_err(unwritable)?;
+        results::replace(path, page(&sessions).as_bytes()).map_err(|error| unwritable(&path.display(), error))?;
         mneme_system::remark!("The page is in {}", path.display());
     }
     Ok(())
 }
+
+/// The fields that apply only with launch bounds.
+const OF_BOUNDS: [&str; 2] = ["max_threads", "min_blocks_per_sm"];
 
 /// The name of a row, and each session's value.
 type Row = (String, [String; 2]);
@@ -65,10 +70,7 @@ type Row = (String, [String; 2]);
 fn rows(sessions: &[Archive; 2]) -> Vec<Row> {
     let both = |what: &str, of: &dyn Fn(&Archive) -> String| (what.to_owned(), [of(&sessions[0]), of(&sessions[1])]);
     let text = |value: &Value| if value.is_null() { "–".to_owned() } else { plain(value) };
-    let count = |archive: &Archive| {
-        let verified = archive.trials.iter().filter(|trial| trial.metric.or(trial.stopped).is_some()).count();
-        format!("{verified} of {}", archive.trials.len())
-    };
+    let count = |archive: &Archive| format!("{} of {}", archive.verified(), archive.trials.len());
     let mut rows = vec![
         both("session", &|it| it.folder.display().to_string()),
         both("kernel", &headline::kernel_name),
@@ -80,7 +82,13 @@ fn rows(sessions: &[Archive; 2]) -> Vec<Row> {
         both("best", &|it| time(it, it.best["metric"].as_f64())),
         both("speedup", &speedup),
     ];
-    let winners = sessions.each_ref().map(|it| flat(&it.best["config"]));
+    let winners = sessions.each_ref().map(|it| {
+        let mut winner = flat(&it.best["config"]);
+        if winner.get("set_launch_bounds") != Some(&true.into()) {
+            OF_BOUNDS.iter().for_each(|name| drop(winner.remove(*name)));
+        }
+        winner
+    });
     let names: std::collections::BTreeSet<&String> = winners.iter().flat_map(|winner| winner.keys()).collect();
     for name in names {
         let [one, other] = winners.each_ref().map(|winner| winner.get(name).map_or_else(|| "–".to_owned(), text));

@@ -94,13 +94,12 @@ fn unconfirmed(archive: &Archive) -> &'static str {
 pub fn figures(archive: &Archive) -> Markup {
     let is_time = archive.is_time;
     let summary = &archive.summary;
-    let verified = archive.trials.iter().filter(|trial| trial.metric.is_some()).count();
     let best = archive.trials.iter().filter_map(|trial| trial.metric).min_by(f64::total_cmp);
     let told = summary["best_metric"].as_f64().or_else(|| archive.best["metric"].as_f64()).filter(|_| is_time);
     let best = told.or(best);
     let early = match archive.trials.iter().filter(|trial| trial.stopped.is_some()).count() {
         0 => String::new(),
-        given_up => format!(", {given_up} given up early"),
+        given_up => format!(", {given_up} of them given up early"),
     };
     let speedup = summary["best_speedup"].as_f64().or_else(|| archive.best["speedup"].as_f64());
     let metric_name =
@@ -120,7 +119,7 @@ pub fn figures(archive: &Archive) -> Markup {
             @if let Some(baseline) = baseline_metric(archive) {
                 (figure(&chart::metric(baseline, is_time), &format!("baseline ({how})")))
             }
-            (figure(&archive.trials.len().to_string(), &format!("trials, {verified} verified{early}")))
+            (figure(&archive.trials.len().to_string(), &format!("trials, {} verified{early}", archive.verified())))
             @if let (Some(made), Some(saved @ 1..)) = (summary["num_runs"].as_u64(), summary["num_runs_saved"].as_u64()) {
                 (figure(&made.to_string(), &format!("runs; {saved} more of candidates that were already clearly slower were skipped")))
             }

@@ -157,11 +157,7 @@ fn importance_section(importance: &[Importance]) -> Markup {
 
 /// Maps over the block's shape if it varies, otherwise over the two most important parameters.
 fn heat_maps(archive: &Archive, columns: &[Column], is_time: bool) -> Markup {
-    let named = |suffix: &str| {
-        columns
-            .iter()
-            .find(|column| column.name == suffix || column.name.ends_with(&format!("block_shape.{}", &suffix[6..])))
-    };
+    let named = |name: &str| columns.iter().find(|column| column.name == name);
     let (x, y, z) = (named("block.x"), named("block.y"), named("block.z"));
     let first_other = columns
         .iter()

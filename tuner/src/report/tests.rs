@@ -141,7 +141,7 @@ fn a_confirmation_and_several_objectives_are_shown() {
     assert_well_formed(&page);
     for part in [
         "1.122×", "1.108 to 1.136, 95 % confidence", "Confirmed: speedup 1.122", "faster", "Pareto front",
-        "1 given up early", "10 trials a second",
+        "1 of them given up early", "10 trials a second",
     ] {
         let joined = page.replace("</strong><span>", " ");
         assert!(page.contains(part) || joined.contains(part), "{part} is missing");

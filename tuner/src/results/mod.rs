@@ -34,6 +34,8 @@ pub struct Results {
     folder: PathBuf,
     /// The folder to which earlier results were moved.
     aside: Option<PathBuf>,
+    /// The folders that the session created, innermost first; empty if its folder was there before.
+    created: Vec<PathBuf>,
     trials: JsonLines,
     log: File,
 }
@@ -85,12 +87,15 @@ impl Results {
     }
 
     fn enter(folder: &Path) -> Result<(Self, Vec<Trial>), ResultsError> {
+        let is_named = |path: &&Path| !path.as_os_str().is_empty();
+        let missing = folder.ancestors().filter(is_named).take_while(|path| !path.exists());
+        let created = missing.map(Path::to_path_buf).collect();
         private::create_folder(folder).map_err(io(folder))?;
         private::create_folder_quietly(&folder.join("logs")).map_err(io(folder))?;
         let path = folder.join("logs/tune.log");
         let log = private::append(&path).map_err(io(&path))?;
         let (trials, known) = JsonLines::open(&folder.join(TRIALS))?;
-        Ok((Self { folder: folder.into(), aside: None, trials, log }, last_of_each(known)))
+        Ok((Self { folder: folder.into(), aside: None, created, trials, log }, last_of_each(known)))
     }
 
     pub fn folder(&self) -> &Path {
@@ -107,12 +112,19 @@ impl Results {
         self.folder = folder;
     }
 
-    /// Removes the folder of a session that has not begun, and moves earlier results back.
+    /// Removes the folder of a session that has not begun, if it was new, and moves earlier results back.
     ///
     /// # Errors The folders cannot be exchanged.
     pub fn withdraw(self) -> Result<(), ResultsError> {
-        let Self { folder, aside, .. } = self;
-        let Some(aside) = aside else { return Ok(()) };
+        let Self { folder, aside, created, .. } = self;
+        let Some(aside) = aside else {
+            if let Some(own) = created.first() {
+                // An empty folder that stays is no reason for another error.
+                let _ = std::fs::remove_dir_all(own);
+                created[1..].iter().for_each(|above| drop(std::fs::remove_dir(above)));
+            }
+            return Ok(());
+        };
         std::fs::remove_dir_all(&folder)
             .and_then(|()| std::fs::rename(&aside, &folder))
             .map_err(|source| ResultsError::Io { path: folder.clone(), source })?;
@@ -202,7 +214,8 @@ fn holds_a_recording(folder: &Path) -> Result<bool, ResultsError> {
     let failed = |source| ResultsError::Io { path: folder.into(), source };
     let entries = loop {
         match std::fs::read_dir(folder) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+            // If a file is in the way, the error is that no folder can be created.
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(false),
             // The standard library repeats interrupted calls for files, but not for folders.
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             entries => break entries.map_err(failed)?,
@@ -344,6 +357,10 @@ mod tests {
         results.withdraw().unwrap();
         assert_eq!(Results::open(&place, true).unwrap().1, [trial(3)]);
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+        Results::open(&place, true).unwrap().0.withdraw().unwrap();
+        Results::open(&folder.path().join("a/b"), false).unwrap().0.withdraw().unwrap();
+        assert!(place.join(TRIALS).is_file());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "new folders are gone");
     }
 
     #[test]

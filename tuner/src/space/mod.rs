@@ -22,7 +22,7 @@ pub mod walk;
 pub use amd::ForAmd;
 pub use constraints::Constraints;
 pub use feasible::Feasible;
-pub use file::{FileError, FileSpace, SpaceFault, Surroundings};
+pub use file::{FileError, FileSpace, SpaceFault, Surroundings, field_names};
 pub use folding::Folding;
 pub use idle::idle_parameters;
 pub use parameter::{Domain, Parameter, PassChoice, Point};
@@ -99,7 +99,7 @@ pub trait SearchSpace {
         edges::of(self.parameters(), point)
     }
 
-    /// A label that distinguishes a candidate, such as `passes=default<O1> blockDim.x=64`.
+    /// A label that distinguishes a candidate, such as `passes=default<O1> block.x=64`.
     fn label(&self, point: &Point, _configuration: &Configuration) -> String {
         point.iter().map(|(name, value)| format!("{name}={}", plain(value))).collect::<Vec<_>>().join(" ")
     }

@@ -308,10 +308,10 @@ impl SearchSpace for PresetSpace {
 
     fn label(&self, _point: &Point, configuration: &Configuration) -> String {
         use std::fmt::Write;
-        let mut label = format!("passes={} blockDim.x={}", configuration.passes, configuration.block.x);
+        let mut label = format!("passes={} block.x={}", configuration.passes, configuration.block.x);
         for (axis, name) in [(1, 'y'), (2, 'z')] {
             if self.axes[axis] {
-                let _ = write!(label, " blockDim.{name}={}", configuration.block.as_array()[axis]);
+                let _ = write!(label, " block.{name}={}", configuration.block.as_array()[axis]);
             }
         }
         if self.varies(name::KEEP_GRID) {
@@ -408,7 +408,7 @@ mod tests {
             walk(&space).take(3).map(|point| space.label(&point, &space.ground(&point).unwrap())).collect();
         assert_eq!(
             first,
-            ["passes=default<O1> blockDim.x=1", "passes=default<O2> blockDim.x=1", "passes=default<O1> blockDim.x=2"]
+            ["passes=default<O1> block.x=1", "passes=default<O2> block.x=1", "passes=default<O1> block.x=2"]
         );
     }
 

@@ -13,6 +13,7 @@ use crate::objective::ObjectiveError;
 use crate::options::{Contradiction, MergeError};
 use crate::results::ResultsError;
 use crate::sampler::SettingsError;
+use crate::server::ServerError;
 use crate::session::SessionError;
 use crate::simulate::SimulationError;
 use crate::space::{FileError, SpaceFault};
@@ -55,6 +56,12 @@ pub enum TuneError {
 }
 
 impl TuneError {
+    /// Whether the reason is in the session's log, so that its folder has to stay.
+    pub fn is_in_log(&self) -> bool {
+        let Self::Session(error) = self else { return false };
+        matches!(error, SessionError::Bridge(BridgeError::Died { .. }) | SessionError::Server(ServerError::Died { .. }))
+    }
+
     pub fn exit_status(&self) -> i32 {
         match self {
             Self::Document(error) | Self::Merge(MergeError::Document(error)) => error.exit_status(),

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use mneme_model::configuration::Specialize;
 use mneme_model::device::DeviceLimits;
 use mneme_model::llvm_version;
+use mneme_model::text::did_you_mean;
 use mneme_recording::choice;
 use mneme_recording::database::{self, InstanceRecord as Recording, KernelRecord};
 use mneme_recording::moments::Moments;
@@ -51,6 +52,7 @@ pub fn run(said: Options) -> Result<i32, TuneError> {
     if options.resume && options.record_database.is_empty() && !options.simulates_a_table() {
         return Err(TuneError::NoSession(options.results_dir.unwrap_or_default()));
     }
+    options.refuse_another_kernel()?;
     let options = options.with_pipelines()?;
     if options.passes.iter().chain(&options.fixed_passes).any(|passes| passes.trim().is_empty()) {
         return Err(TuneError::Setting("--passes has an empty pipeline; name one, such as 'default<O3>'".into()));
@@ -245,23 +247,50 @@ impl KernelToTune {
         if let Some(folder) = settings.simulate.as_deref().filter(|_| !inspects) {
             refuse_another_recording(folder, &settings)?;
         }
-        let (results, known) = if inspects {
-            (None, Vec::new())
-        } else {
-            let (results, known) = Results::open(folder, settings.resume)?;
+        if inspects {
+            self.prepare(settings, objectives, others, folder, None)?;
+            return Ok(Outcome { status: 0, finished: None });
+        }
+        let (results, known) = Results::open(folder, settings.resume)?;
+        match self.prepare(settings, objectives, others, folder, Some((&results, known.is_empty()))) {
+            Ok(Some((plan, evaluator))) => {
+                let finished = session::run(plan, evaluator, results, known)?;
+                Ok(Outcome { status: finished.status, finished: Some(finished) })
+            }
+            Ok(None) => Ok(Outcome { status: 0, finished: None }),
+            Err(error) => {
+                if !error.is_in_log() {
+                    results.withdraw()?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes everything that a session needs before its first replay. Without `results`, shows the space instead, and
+    /// returns `None`. The flag says whether the session is new.
+    fn prepare(
+        &self,
+        mut settings: TuningSettings,
+        objectives: Objectives,
+        others: Vec<String>,
+        folder: &Path,
+        results: Option<(&Results, bool)>,
+    ) -> Result<Option<(Plan, Evaluator)>, TuneError> {
+        let inspects = results.is_none();
+        if let Some((results, is_new)) = results {
             if settings.resume {
-                let earlier = refuse_other_conditions(&results, known.is_empty(), &settings)?;
+                let earlier = refuse_other_conditions(results, is_new, &settings)?;
                 // A builder installed since then would compile with another LLVM than that of the known results.
                 let llvm = earlier.map_or_else(String::new, |earlier| earlier.llvm);
                 settings.set_measured(settings.measured().cloned().map(|measured| Measured { llvm, ..measured }));
             }
-            if known.is_empty() {
+            if is_new {
                 // Written first, so that the folder has the session's options however it ends.
                 results.write(session::CONFIG, settings.written())?;
             }
-            (Some(results), known)
-        };
-        let log = results.as_ref().map_or_else(|| PathBuf::from("/dev/stderr"), Results::log_path);
+        }
+        let log = results.map_or_else(|| PathBuf::from("/dev/stderr"), |(results, _)| results.log_path());
         let needs_python = matches!(settings.space, SpaceSettings::Class { .. }) || settings.search.study.is_some();
         let bridge = needs_python.then(|| Bridge::start(settings.search.python.as_deref(), &log)).transpose()?;
         let instances: Vec<TunedInstance> =
@@ -294,9 +323,13 @@ impl KernelToTune {
         if let Some(problem) = spaces.endless(&*space) {
             return Err(TuneError::Setting(problem));
         }
-        let Some(results) = results else { return inspect(&settings, &*space) };
+        if inspects {
+            inspect(&settings, &*space)?;
+            return Ok(None);
+        }
         if matches!(settings.space, SpaceSettings::File(_)) {
             report_idle_parameters(&*space);
+            report_kept_grid(&*space);
         }
         let number = spaces.number;
         let further = self.ids[1..].iter().map(|id| spaces.of(id)).collect::<Result<_, _>>()?;
@@ -314,7 +347,6 @@ impl KernelToTune {
         };
         let mut evaluator = ready.map_or_else(|| evaluator(&settings, &instances), Ok)?;
         if let Some(problem) = examination::unreadable(&mut evaluator, &*space)? {
-            results.withdraw()?;
             return Err(TuneError::Setting(problem));
         }
         let plan = Plan {
@@ -333,8 +365,7 @@ impl KernelToTune {
             bridge,
             settings,
         };
-        let finished = session::run(plan, evaluator, results, known)?;
-        Ok(Outcome { status: finished.status, finished: Some(finished) })
+        Ok(Some((plan, evaluator)))
     }
 
     /// The instances of `--verify-all` that are not tuned for.
@@ -399,8 +430,25 @@ fn report_idle_parameters(space: &dyn SearchSpace) {
     if !idle.is_empty() {
         mneme_system::remark!(
             "mneme-tune: no value of {} changes a configuration, so points that differ only in it are tried once; \
-             name a field of a configuration, or use the parameter in an expression for a field (docs/reference/spaces.md)",
-            idle.join(", ")
+             name a field of a configuration, or use the parameter in an expression for a field (docs/reference/spaces.md){}",
+            idle.join(", "),
+            did_you_mean(&idle[0], space::field_names())
+        );
+    }
+}
+
+/// Warns if the block varies and the grid stays, because few kernels do the same work then.
+fn report_kept_grid(space: &dyn SearchSpace) {
+    let described = space.describe();
+    let sets = |prefix: &str| {
+        let names = ["parameters", "derived"].into_iter().filter_map(|key| described[key].as_object());
+        names.flat_map(|names| names.keys()).find(|name| name.starts_with(prefix)).cloned()
+    };
+    if let (Some(block), None) = (sets("block."), sets("grid.")) {
+        let axis = block.trim_start_matches("block.");
+        mneme_system::remark!(
+            "mneme-tune: the space sets {block}, and the grid stays as recorded; if the grid has to follow the block, add to \
+             'derived': grid.{axis}: ceil(recorded.grid.{axis} * recorded.block.{axis} / block.{axis})"
         );
     }
 }
@@ -466,6 +514,27 @@ fn refuse_other_conditions(
             "{folder} holds results of another recording: {what} differs; name the same recording, or start a new session without --resume"
         ))),
         None => Ok(Some(earlier.clone())),
+    }
+}
+
+impl Options {
+    /// Refuses to resume a session of a kernel that `--kernel` does not name.
+    fn refuse_another_kernel(&self) -> Result<(), TuneError> {
+        let (Some(name), Some(folder), true) = (&self.kernel, &self.results_dir, self.resume) else { return Ok(()) };
+        let session = results::read_file::<Self>(&folder.join(session::CONFIG)).ok().flatten();
+        let database = session.and_then(|session| session.record_database.into_iter().next());
+        let Some(record) = database.and_then(|path| KernelRecord::load(&path).ok()) else { return Ok(()) };
+        let tuned = record.demangled_name.clone();
+        let mut fitting = vec![record];
+        choice::narrow(&mut fitting, |kernel| kernel, None, Some(name));
+        if !fitting.is_empty() {
+            return Ok(());
+        }
+        Err(TuneError::Setting(format!(
+            "the session in {} tunes {tuned}, and --kernel names {name}; leave --kernel out, or start a session of {name} \
+             in another --results-dir without --resume",
+            folder.display()
+        )))
     }
 }
 
@@ -551,7 +620,7 @@ fn start_in(space: &dyn SearchSpace, path: &Path) -> Result<Point, TuneError> {
 }
 
 /// `--print-space` and `--dry-run`.
-fn inspect(settings: &TuningSettings, space: &dyn SearchSpace) -> Result<Outcome, TuneError> {
+fn inspect(settings: &TuningSettings, space: &dyn SearchSpace) -> Result<(), TuneError> {
     let described = settings.described(space);
     let text = if settings.mode == SessionMode::DryRun {
         let baseline = serde_json::to_string_pretty(&space.baseline()).expect("plain data serialises");
@@ -559,8 +628,7 @@ fn inspect(settings: &TuningSettings, space: &dyn SearchSpace) -> Result<Outcome
     } else {
         format!("{described:#}\n")
     };
-    console::write(&text).map_err(SessionError::Output)?;
-    Ok(Outcome { status: 0, finished: None })
+    Ok(console::write(&text).map_err(SessionError::Output)?)
 }
 
 /// Writes the summary of several kernels, and one file for Proteus with all of them.

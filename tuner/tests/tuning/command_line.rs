@@ -25,13 +25,10 @@ fn the_output_is_the_tutorials() {
         lines.iter().position(|line| line.starts_with(start)).unwrap_or_else(|| panic!("no line '{start}' in {output}"))
     };
     let baseline = at("Baseline mean exec_time = 997 (samples = [996, 998]");
-    assert_eq!(at("[0] passes=default<O1> blockDim.x=1 mean=1000 speedup=0.997"), baseline + 1);
-    assert_eq!(at("[1] passes=default<O3> blockDim.x=1 mean=1000 speedup=0.997"), baseline + 2);
+    assert_eq!(at("[0] passes=default<O1> block.x=1 mean=1000 speedup=0.997"), baseline + 1);
+    assert_eq!(at("[1] passes=default<O3> block.x=1 mean=1000 speedup=0.997"), baseline + 2);
     assert_eq!(at("Total tuning time: "), lines.len() - 2);
-    assert!(
-        lines.last().unwrap().starts_with("BEST: passes=default<O1> blockDim.x=24 mean=977 speedup=1.02"),
-        "{output}"
-    );
+    assert!(lines.last().unwrap().starts_with("BEST: passes=default<O1> block.x=24 mean=977 speedup=1.02"), "{output}");
     let config: Value = serde_json::from_str(&std::fs::read_to_string(home.path("here/config.json")).unwrap()).unwrap();
     assert_eq!(
         (&config["launch_safety"], &config["metric"], &config["iterations"]),
@@ -44,7 +41,7 @@ fn the_output_is_the_tutorials() {
     assert_eq!(home.trials("here.1"), first);
     assert!(
         home.tune(&["--space-preset", "quick", "--metric", "min", "--quiet", "--finalists", "0"], 0)
-            .contains("BEST: passes=default<O3> blockDim.x=4 ")
+            .contains("BEST: passes=default<O3> block.x=4 ")
     );
     assert_eq!(std::fs::read_dir(home.path("mneme-tune-results")).unwrap().count(), 1, "the default is a new folder");
 }
@@ -197,6 +194,8 @@ fn statuses() {
         let (_, stderr) = home.run(arguments, exit::BAD_USAGE);
         assert!(stderr.starts_with("mneme-tune: ") && stderr.lines().count() == 1, "{stderr}");
     }
+    home.run(&["--space", "none.yaml", "--results-dir", "refused"], exit::NO_INPUT);
+    assert!(!home.path("refused").exists(), "a session that has not begun leaves no folder");
     std::fs::write(home.path("5.json"), "nonsense").unwrap();
     home.tune(&[], exit::BAD_RECORDING);
 }

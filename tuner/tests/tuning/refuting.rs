@@ -67,7 +67,7 @@ fn the_fastest_that_stands_wins_where_others_are_refuted() {
     let best = home.json("here/best.json");
     assert_eq!((&best["config"]["passes"], &best["config"]["block"]["x"]), (&json!("right"), &json!(8)), "{stderr}");
     assert!(
-        stdout.lines().last().unwrap().starts_with("BEST: passes=right blockDim.x=8")
+        stdout.lines().last().unwrap().starts_with("BEST: passes=right block.x=8")
             && home.json("here/summary.json")["confirmation"]["significant"] == true
     );
     assert_eq!(home.json("here/proteus_tuned_kernels.json")["_Z5kv"]["Pipeline"], "right");

@@ -2,9 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::{Configuration, ConfigurationError};
+use super::{Configuration, ConfigurationError, canonical};
 
 /// A configuration as far as it differs from the recorded one: an object with some of its fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -31,7 +31,8 @@ impl Changes {
         let original = self.0.get("original") == Some(&Value::Bool(true));
         let Self(fields) = if original { Self::from(&recorded.of_original()) } else { Self::from(recorded) };
         let mut changed = fields.clone();
-        self.0.iter().for_each(|(name, value)| change(&mut changed, name, value));
+        let changes = self.canonical();
+        changes.iter().for_each(|(name, value)| change(&mut changed, name, value));
         read(changed).map_err(|error| {
             let wrong = |(name, value): (&String, &Value)| {
                 let mut alone = fields.clone();
@@ -43,8 +44,21 @@ impl Changes {
                     unknown => unknown,
                 })
             };
-            self.0.iter().find_map(wrong).unwrap_or(error)
+            changes.iter().find_map(wrong).unwrap_or(error)
         })
+    }
+
+    /// The changes with the names of [`FIELDS`](super::FIELDS); an axis (`block.x`) becomes an object.
+    fn canonical(&self) -> Map<String, Value> {
+        let mut changes = Map::new();
+        for (name, value) in &self.0 {
+            let name = canonical(name);
+            match name.split_once('.') {
+                Some((dimensions, axis)) => change(&mut changes, dimensions, &json!({axis: value})),
+                None => change(&mut changes, &name, value),
+            }
+        }
+        changes
     }
 }
 
@@ -87,6 +101,9 @@ mod tests {
             (found.block, found.grid, found.passes.as_str()),
             (Dim3::new(64, 4, 1), Dim3::new(10, 2, 1), "default<O1>")
         );
+        for json in [r#"{"block.x": 64}"#, r#"{"blockDim": {"x": 64}}"#, r#"{"block_shape.x": 64, "grid.y": 2}"#] {
+            assert_eq!(changed(json).unwrap().block, Dim3::new(64, 4, 1), "{json}");
+        }
         assert_eq!(changed(r#"{"block": [64, 2, 1]}"#).unwrap().block, Dim3::new(64, 2, 1));
         assert_eq!(Changes::from(&found).apply(&recorded()).unwrap(), found);
         let other = Configuration { passes: "default<O1>".into(), codegen_opt: 1, ..recorded() };

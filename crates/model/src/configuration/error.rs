@@ -2,14 +2,15 @@
 
 use serde_json::Value;
 
-use super::{MAX_THREADS, MAX_TIMEOUT};
+use super::{FIELDS, MAX_THREADS, MAX_TIMEOUT};
 use crate::launch::Dim3;
+use crate::text::did_you_mean;
 use crate::tolerance::ToleranceError;
 
 /// The reason for an unreadable or invalid configuration; each message names the field.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ConfigurationError {
-    #[error("a configuration has no field '{0}'")]
+    #[error("a configuration has no field '{0}'{meant}", meant = did_you_mean(.0, FIELDS.iter().map(|it| it.name)))]
     UnknownField(String),
     /// The value has the wrong type, or is not one of the allowed values.
     #[error("{}", said(field, value, error))]

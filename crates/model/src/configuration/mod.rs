@@ -13,6 +13,8 @@ mod field;
 mod fields;
 mod options;
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 use sha2::{Digest, Sha256};
 
@@ -22,6 +24,18 @@ pub use self::field::{Effect, Field, Kind};
 pub use self::fields::{Configuration, FIELDS};
 use crate::compile_options::CompileOptions;
 use crate::launch::Dim3;
+
+/// Other names that users and earlier versions write for the launch's dimensions.
+const OTHER_NAMES: [(&str, &str); 3] = [("blockDim", "block"), ("block_shape", "block"), ("gridDim", "grid")];
+
+/// The name of a field, or of an axis of one, as results have it: `block.x` for `blockDim.x` and `block_shape.x`.
+pub fn canonical(name: &str) -> Cow<'_, str> {
+    let (field, rest) = name.split_at(name.find('.').unwrap_or(name.len()));
+    match OTHER_NAMES.iter().find(|(other, _)| *other == field) {
+        Some((_, field)) => format!("{field}{rest}").into(),
+        None => name.into(),
+    }
+}
 
 /// The arguments to fold into the code. In JSON `false`, `true` or a list of argument indices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

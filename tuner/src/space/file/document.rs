@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use mneme_model::configuration::canonical;
+use mneme_model::text::did_you_mean;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
@@ -40,6 +42,9 @@ impl<'de> Deserialize<'de> for Ordered {
     }
 }
 
+/// The keys of a file.
+const KEYS: [&str; 5] = ["description", "parameters", "derived", "constraints", "baseline"];
+
 /// A file's content.
 #[derive(Debug, Default, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -68,11 +73,18 @@ impl Document {
     }
 
     pub fn parse(text: &str, toml: bool) -> Result<Self, SpaceFault> {
-        let document: Self = if toml {
-            toml::from_str(text).map_err(|error| SpaceFault::Syntax(error.to_string().trim().replace('\n', " ")))?
-        } else {
-            yaml_serde::from_str(text).map_err(|error| SpaceFault::Syntax(error.to_string()))?
+        let syntax = |error: String| {
+            let meant = unknown_field(&error).map_or_else(String::new, |field| did_you_mean(field, KEYS));
+            SpaceFault::Syntax(error + meant.as_str())
         };
+        let mut document: Self = if toml {
+            toml::from_str(text).map_err(|error| syntax(error.to_string().trim().replace('\n', " ")))?
+        } else {
+            yaml_serde::from_str(text).map_err(|error| syntax(error.to_string()))?
+        };
+        for (name, _) in document.parameters.0.iter_mut().chain(&mut document.derived.0) {
+            *name = canonical(name).into_owned();
+        }
         if document.parameters.0.is_empty() {
             return Err(SpaceFault::NoParameters);
         }
@@ -82,8 +94,11 @@ impl Document {
 
 /// The line of an unknown field. The parser does not report it if it is the first line.
 fn line_unsaid(text: &str, error: &str) -> Option<usize> {
-    let field = error.split("unknown field `").nth(1)?.split('`').next()?;
-    line_of(text, field).filter(|_| !error.contains(" line "))
+    line_of(text, unknown_field(error)?).filter(|_| !error.contains(" line "))
+}
+
+fn unknown_field(error: &str) -> Option<&str> {
+    error.split("unknown field `").nth(1)?.split('`').next()
 }
 
 /// The line of a key such as `parameters.block.x.low`, counted from 1. If a mapping is on one line, the line of the

@@ -1,5 +1,6 @@
 //! Reads domains in the syntax of a space file.
 
+use mneme_model::text::did_you_mean;
 use serde_json::{Map, Value};
 
 use super::super::{Domain, PassChoice, passes};
@@ -43,8 +44,9 @@ pub fn read(entry: &Value, resolve: &Resolve) -> Result<(Domain, Option<String>)
     if let Some(known) = keys(kind)
         && let Some(name) = fields.keys().find(|name| !KEYS.contains(&name.as_str()) && !known.contains(&name.as_str()))
     {
-        let known = [&KEYS, known].concat().join(", ");
-        return Err((name.clone(), SpaceFault::UnknownKey { kind: kind.into(), known }));
+        let known = [&KEYS, known].concat();
+        let meant = did_you_mean(name, known.iter().copied());
+        return Err((name.clone(), SpaceFault::UnknownKey { kind: kind.into(), known: known.join(", "), meant }));
     }
     let reader = Reader { fields, resolve };
     let domain = match kind {

@@ -1,10 +1,14 @@
 //! Mistakes in a space file.
 
 use mneme_model::configuration::ConfigurationError;
+use mneme_model::text::did_you_mean;
 use serde_json::Value;
 
 use super::plain;
 use crate::expression::ExpressionError;
+
+/// The types of parameters.
+const TYPES: [&str; 6] = ["int", "real", "categorical", "bool", "permutation", "pipeline"];
 
 /// What is wrong with the value of a key, or with the whole file, and the remedy.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -24,8 +28,9 @@ pub enum SpaceFault {
 
     #[error("the name '{0}' is reserved; use another name, or a part such as 'block.x'")]
     ReservedName(String),
-    #[error("a name must consist of letters, digits and '_', or be one of grid.x to block.z")]
-    Name,
+    /// The end of the message is a suggestion, or empty.
+    #[error("a name must consist of letters, digits and '_', or be one of grid.x to block.z{0}")]
+    Name(String),
     #[error("a parameter has the same name; rename one")]
     SameName,
 
@@ -42,11 +47,11 @@ pub enum SpaceFault {
 
     #[error("{0} is not a domain; write a list of values, or a mapping with a 'type'")]
     NoDomain(Value),
-    #[error("this key is unknown; a parameter of type {kind} has {known}")]
-    UnknownKey { kind: String, known: String },
-    #[error("it is missing; write one of int, real, categorical, bool, permutation, pipeline")]
+    #[error("this key is unknown; a parameter of type {kind} has {known}{meant}")]
+    UnknownKey { kind: String, known: String, meant: String },
+    #[error("it is missing; write one of {types}", types = TYPES.join(", "))]
     NoType,
-    #[error("'{0}' is unknown; write one of int, real, categorical, bool, permutation, pipeline")]
+    #[error("'{0}' is unknown; write one of {types}{meant}", types = TYPES.join(", "), meant = did_you_mean(.0, TYPES))]
     UnknownType(String),
     #[error("it is missing")]
     Missing,

@@ -2,12 +2,17 @@
 
 use mneme_model::configuration::FIELDS;
 
+const AXES: [&str; 6] = ["grid.x", "grid.y", "grid.z", "block.x", "block.y", "block.z"];
+
+/// The names of all fields and axes.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    let whole = FIELDS.iter().map(|field| field.name).filter(|name| !["grid", "block"].contains(name));
+    AXES.into_iter().chain(whole)
+}
+
 /// Whether this is a field of a configuration, or an axis of the grid or the block (`grid.x`).
 pub fn is_field(name: &str) -> bool {
-    match name.split_once('.') {
-        Some((dimensions, axis)) => ["grid", "block"].contains(&dimensions) && ["x", "y", "z"].contains(&axis),
-        None => FIELDS.iter().any(|field| field.name == name),
-    }
+    AXES.contains(&name) || FIELDS.iter().any(|field| field.name == name)
 }
 
 #[cfg(test)]

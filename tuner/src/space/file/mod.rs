@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use mneme_model::configuration::{Changes, Configuration};
 use mneme_model::device::DeviceLimits;
+use mneme_model::text::did_you_mean;
 use rand::SeedableRng;
 use serde_json::{Map, Value, json};
 
@@ -23,6 +24,7 @@ use crate::expression::{Expression, ExpressionEngine, ExpressionError, Values};
 use checker::{Conjunct, ConstraintChecker};
 use document::Document;
 pub use fault::{SpaceFault, TableError};
+pub use fields::names as field_names;
 
 /// Points tried when a file is read, to find mistakes before the first replay.
 const TRIED: usize = 64;
@@ -287,7 +289,7 @@ fn check_name(name: &str) -> Result<(), SpaceFault> {
     if TAKEN.contains(&name) {
         Err(SpaceFault::ReservedName(name.into()))
     } else if !starts || !characters.all(|character| character.is_ascii_alphanumeric() || character == '_') {
-        Err(SpaceFault::Name)
+        Err(SpaceFault::Name(did_you_mean(name, fields::names())))
     } else {
         Ok(())
     }

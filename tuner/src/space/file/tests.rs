@@ -187,7 +187,7 @@ fn mistakes_are_told_by_key_and_kind() {
             is!(Later { .. }),
         ),
         ("parameters:\n  a: [1, 2, 1]\n", "parameters.a", is!(Twice(_))),
-        ("parameters:\n  a-b: [1]\n", "parameters.a-b", is!(Name)),
+        ("parameters:\n  a-b: [1]\n", "parameters.a-b", is!(Name(_))),
         ("parameters:\n  block: [1]\n", "parameters.block", is!(ReservedName(_))),
         ("parameters:\n  passes: {type: pipeline, passes: [gnv]}\n", "parameters.passes.passes", is!(UnknownPass(_))),
         ("parameters:\n  a: {type: bool, when: b}\n  b: {type: bool}\n", "parameters.a.when", is!(Expression(_))),
