@@ -31,9 +31,12 @@ fn results_are_compared_with_those_of_before() {
     let first = test(recording.folder()).args(passes).arg("--save").arg(path("first.json")).succeed();
     assert!(first.stdout.contains("4 verified on "), "{first}");
     let again = test(recording.folder()).args(passes).arg("--against").arg(path("first.json"));
-    let again = again.args(["--json", "-"]).succeed();
-    assert!(verdicts(&again.json()).iter().all(|(_, verdict)| verdict == "same"), "{again}");
-    again.complains("4 same on ");
+    let again = again.args(["--json", "-"]).outcome();
+    let found = verdicts(&again.json());
+    // On a busy machine, even these times may be too noisy.
+    let is_noisy = found.iter().any(|(_, verdict)| verdict == "inconclusive");
+    assert_eq!(again.status, if is_noisy { exit::UNPROVEN } else { 0 }, "{again}");
+    assert!(found.len() == 4 && found.iter().all(|(_, it)| it == "same" || it == "inconclusive"), "{again}");
 
     // In the earlier results, one launch took no time, one took long, one differed and one was wrong.
     let mut before: Value = serde_json::from_slice(&std::fs::read(path("first.json")).unwrap()).unwrap();
