@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Union
 
 import pytest
 from conftest import DEVICE
@@ -55,7 +56,7 @@ def test_nvrtc_compiles_sources_as_confined_as_clang(database: Path, tmp_path: P
     library = Path(nvrtc.__path__[0]) / "lib" / "libnvrtc.so.12"
     stranger = tmp_path / "stranger.h"
     stranger.write_text("#error secret")
-    candidates = [
+    candidates: list[Union[Candidate, str]] = [
         Candidate(source=RIGHT, options=["-std=c++17", "-ffp-contract=off"]),
         WRONG,
         BROKEN,
