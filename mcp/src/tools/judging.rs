@@ -212,9 +212,9 @@ enum Failing {
 pub struct Bisect {
     #[serde(flatten)]
     selection: Selection,
-    /// Failing LLVM pipeline [default: default<O3>]
+    /// Failing LLVM pipeline; `default<O3>` if absent
     pipeline: Option<String>,
-    /// Good pipeline [default: default<O0>]
+    /// Good pipeline; `default<O0>` if absent
     reference: Option<String>,
     failing: Option<Failing>,
     code: Option<String>,

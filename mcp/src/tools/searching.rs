@@ -43,7 +43,7 @@ pub struct Tune {
     timeout: Option<f64>,
     confirm_time: Option<f64>,
     seed: Option<u64>,
-    /// Such as default<O2>
+    /// Such as `default<O2>`
     #[serde(default)]
     passes: Vec<String>,
     device: Option<Device>,
