@@ -38,7 +38,7 @@ pub struct TransferOptions {
     pub part: Part,
 }
 
-/// What the command is about in the named recordings.
+/// The kernels and instances to which the command is limited.
 #[derive(Debug, Args)]
 pub struct Part {
     /// Only kernels with this in their name, mangled or demangled

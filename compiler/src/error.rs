@@ -20,7 +20,7 @@ pub enum BuildError {
     NewerBitcode { found: String, supported: String },
     #[error("the IR modules cannot be linked: {message}")]
     Link { message: String },
-    /// LLVM's message about a text that is no pipeline, with a suggested name.
+    /// LLVM's message about an invalid pipeline, with a suggested name.
     #[error("LLVM cannot read the pipeline '{pipeline}': {message}")]
     NoPipeline { pipeline: String, message: String },
     /// LLVM's message about the pass pipeline.

@@ -25,7 +25,7 @@ pub enum ToolError {
     #[error("{path} cannot be written: {source}; free space, or correct the permissions", path = path.display())]
     Unwritten { path: PathBuf, source: io::Error },
     #[error(
-        "'{0}' is no program that may be run; name an executable file in the allowed folders, or have the user pass --program PATH to mneme-mcp"
+        "'{0}' may not be run; name an executable file in the allowed folders, or have the user pass --program PATH to mneme-mcp"
     )]
     NoProgram(String),
     #[error("{what} exceeds {limit}; {remedy}")]

@@ -91,7 +91,7 @@ impl Resources {
         if !(1..=MOST).contains(&limit) {
             return Err(ResourceError::Part);
         }
-        // Links lead outside, or to a file that has a name of its own.
+        // A link may lead outside, or to a file that has its own name.
         let path = Some(name).filter(|name| is_plain(name)).map(|name| self.root.join(name)).ok_or_else(unknown)?;
         if path.canonicalize().ok().as_ref() != Some(&path) {
             return Err(unknown());

@@ -1,6 +1,6 @@
 //! Compiles CUDA source with NVRTC, on machines that have a CUDA toolkit and no clang.
 //!
-//! NVRTC is a library. A program of ours loads it in a process of its own, which
+//! NVRTC is a library. `mneme-tune` loads it in a separate process, which
 //! [`CudaSource`](crate::source::CudaSource) starts and can confine: `PROGRAM nvrtc LIBRARY FILE OPTION…` writes PTX to
 //! its standard output. See [`run`].
 

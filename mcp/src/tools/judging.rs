@@ -198,7 +198,7 @@ impl Tool for Check {
     }
 }
 
-// What counts as a failure.
+// The kind of failure to search for.
 #[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Failing {

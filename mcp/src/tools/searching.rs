@@ -92,7 +92,7 @@ impl Tool for Tune {
         options.push(path_option("results-dir", &results));
         let mut step = place.step("tune", options);
         step.is_text = true;
-        // Without a winner there is a summary all the same.
+        // A session without a winner has a summary, too.
         step.accepts = |status| [0, 1, 2, 6].contains(&status);
         Ok(place.job(vec![step], move |_| session(&results)))
     }

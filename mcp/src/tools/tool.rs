@@ -94,7 +94,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// An option with its value in one word, so that no value is taken for an option.
+/// `--NAME=VALUE` in one argument, so that a value that begins with a dash isn't read as an option.
 pub fn option(name: &str, value: impl Display) -> OsString {
     format!("--{name}={value}").into()
 }
