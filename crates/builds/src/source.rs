@@ -23,11 +23,9 @@ const DEFAULT_COMPILER: &str = "clang++-19";
 /// Folders of headers that a confined compiler reads, besides the libraries that every confined process may load.
 const HEADERS: [&str; 2] = ["/usr/include", "/usr/local/include"];
 
-/// Options of clang whose value is a file or folder to read.
-const READING: [&str; 9] = [
-    "-I", "-isystem", "-iquote", "-idirafter", "-include", "-isysroot", "--sysroot=", "--cuda-path=",
-    "--gcc-toolchain=",
-];
+/// Options of clang whose value is a file or folder with headers, and those that name an installation.
+const INCLUDING: [&str; 5] = ["-I", "-isystem", "-iquote", "-idirafter", "-include"];
+const INSTALLED: [&str; 4] = ["-isysroot", "--sysroot=", "--cuda-path=", "--gcc-toolchain="];
 
 /// Options that make clang write the IR from its front end, before any pass. `-O3` keeps the front end from marking
 /// functions `optnone`, and makes it emit information for optimisations (lifetimes, alias information).
@@ -61,8 +59,8 @@ pub struct CudaSource<'a> {
     pub arch: &'a str,
     /// The compiler's time limit.
     pub limit: Duration,
-    /// If a stranger may have written the source: the files and folders that it may include. The compiler then runs
-    /// confined: besides these it reads only its own installation, the system's headers, and the toolkit.
+    /// If a stranger may have written the source: the files that it may include. The compiler then runs confined:
+    /// besides these it reads only its own installation, the system's headers, and toolkits.
     pub confined: Option<&'a [PathBuf]>,
 }
 
@@ -188,7 +186,8 @@ impl CudaSource<'_> {
     ) -> io::Result<Command> {
         command.stdin(Stdio::null());
         let Some(included) = self.confined else { return Ok(command) };
-        let readable = installed.chain(included.iter().cloned()).chain([self.file.to_owned()]).collect();
+        let named = values(self.flags, &INSTALLED);
+        let readable = installed.chain(named).chain(included.iter().cloned()).chain([self.file.to_owned()]).collect();
         let allowed = AllowedResources { readable, ..AllowedResources::default() };
         confinement::confine(&mut command, program, &allowed).map_err(io::Error::other)?;
         Ok(command)
@@ -224,12 +223,17 @@ pub fn architecture(recorded: &str) -> &str {
     if recorded.starts_with("sm_") { recorded } else { "sm_90" }
 }
 
-/// The files and folders that flags let a compiler read.
+/// The files and folders with headers that flags name.
 pub fn included(flags: &[String]) -> Vec<PathBuf> {
+    values(flags, &INCLUDING)
+}
+
+/// The values of these options.
+fn values(flags: &[String], options: &[&str]) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut flags = flags.iter();
     while let Some(flag) = flags.next() {
-        let Some(value) = READING.iter().find_map(|option| flag.strip_prefix(option)) else { continue };
+        let Some(value) = options.iter().find_map(|option| flag.strip_prefix(*option)) else { continue };
         found.extend(if value.is_empty() { flags.next().map(PathBuf::from) } else { Some(value.into()) });
     }
     found
@@ -248,7 +252,7 @@ mod tests {
     fn flags_name_what_a_compiler_reads() {
         let flags =
             ["-Iinclude", "-I", "other", "-DX=1", "-isystem", "/sdk", "--cuda-path=/cuda", "-O3"].map(str::to_owned);
-        let expected = ["include", "other", "/sdk", "/cuda"].map(PathBuf::from);
-        assert_eq!(included(&flags), expected);
+        assert_eq!(included(&flags), ["include", "other", "/sdk"].map(PathBuf::from));
+        assert_eq!(values(&flags, &INSTALLED), [PathBuf::from("/cuda")]);
     }
 }

@@ -274,6 +274,40 @@ fn of_sessions_whose_proposals_are_the_original_hardly_any_has_a_winner() {
 }
 
 #[test]
+fn a_source_reads_no_recording_beside_it() {
+    if !have_compiler("a_source_reads_no_recording_beside_it") {
+        return;
+    }
+    let kernel = Kernel::tuned();
+    let copied = kernel.path("recording");
+    run("cp").args(["-r".as_ref(), kernel.recording.folder().as_os_str(), copied.as_os_str()]).succeed();
+    let memory = fs::read_dir(&copied).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let memory = memory.filter(|name| name.starts_with("DeviceState.epilogue")).min().unwrap();
+    fs::create_dir_all(kernel.path("include/deep")).unwrap();
+    fs::write(kernel.path("include/deep/word.h"), "#define WORD\n").unwrap();
+    let embedded = |path: &str| json!(format!("const unsigned char d[] = {{\n#embed \"{path}\"\n}};\n{BASE}"));
+    let nested = format!("#include \"include/deep/word.h\"\n#ifndef WORD\n#error\n#endif\n{BASE}");
+    let candidates = kernel.candidates(&[
+        json!({"id": "beside", "source": embedded(&format!("recording/{memory}"))}),
+        json!({"id": "climbing", "source": embedded(&format!("include/../recording/{memory}"))}),
+        json!({"id": "results", "source": embedded("results/recording.json")}),
+        json!({"id": "nested", "source": nested}),
+    ]);
+    let outcome = run(program("mneme"))
+        .args(["evaluate".as_ref(), "-rdb".as_ref(), copied.as_os_str()])
+        .args(["--kernel", "tuned", "--confirm-time", "1", "--device", TestDevice::under_test().name()])
+        .args(["--source-base".as_ref(), kernel.path("base.cu").as_os_str()])
+        .args(["--results-dir".as_ref(), kernel.path("results").as_os_str()])
+        .args(["--candidates".as_ref(), candidates.as_os_str()])
+        .args(["--source-flag".to_owned(), format!("-I{}", kernel.folder.path().display())])
+        .succeed();
+    for (id, judgement) in by_id(&outcome.stdout) {
+        assert_eq!(judgement.verdict == Verdict::Invalid, id != "nested", "{id}: {judgement:#?}");
+        assert_eq!(judgement.status == "compile_error", id != "nested", "{id}: {judgement:#?}");
+    }
+}
+
+#[test]
 fn a_source_reads_no_file_of_the_user() {
     if !have_compiler("a_source_reads_no_file_of_the_user") {
         return;

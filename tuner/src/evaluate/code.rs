@@ -18,6 +18,7 @@ use super::error::EvaluateError;
 use super::input::{Given, Request};
 use super::options::EvaluateOptions;
 use super::patch;
+use super::readable::Readable;
 
 /// Options of clang that a candidate may have: no other can name a file or start a program.
 const ALLOWED: [&str; 16] = [
@@ -56,8 +57,8 @@ pub struct Workshop {
     compiler: Compiler,
     flags: Vec<String>,
     arch: String,
-    /// Files and folders for a confined compiler.
-    readable: Option<Vec<PathBuf>>,
+    /// Headers for a confined compiler.
+    readable: Option<Readable>,
     limit: Duration,
 }
 
@@ -98,9 +99,12 @@ impl Workshop {
         };
         let folder = results.join("candidates");
         private::create_folder_quietly(&folder).map_err(unwritten(&folder))?;
+        let folder = folder.canonicalize().map_err(unread(&folder))?;
+        let private = [folder_of(database), folder_of(&folder)].into();
+        let roots = [includes, source::included(&options.source_flags)].concat();
         Ok(Self {
-            readable: (!options.unconfined).then(|| [includes, source::included(&options.source_flags)].concat()),
-            folder: folder.canonicalize().map_err(unread(&folder))?,
+            readable: (!options.unconfined).then_some(Readable { roots, private }),
+            folder,
             base,
             compiler,
             flags,
@@ -160,13 +164,14 @@ impl Workshop {
         }
         let file = self.write(digest, "kernel.cu", text.as_bytes())?;
         let flags = [&self.flags[..], &request.options].concat();
+        let readable = self.readable.as_ref().map(Readable::files);
         let source = CudaSource {
             file: &file,
             compiler: &self.compiler,
             flags: &flags,
             arch: &self.arch,
             limit: self.limit,
-            confined: self.readable.as_deref(),
+            confined: readable.as_deref(),
         };
         match source.compile() {
             Ok(code) => Ok(Ok(Some(match self.compiler {

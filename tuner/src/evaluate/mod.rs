@@ -12,6 +12,7 @@ mod input;
 pub mod judge;
 mod options;
 mod patch;
+mod readable;
 mod verdicts;
 
 use std::collections::{BTreeMap, HashSet};
