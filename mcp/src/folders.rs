@@ -17,7 +17,7 @@ const LONGEST: usize = 4096;
 /// The most files of a folder that are looked at for links.
 const MOST_FILES: usize = 200_000;
 
-/// The folder for results in the first allowed folder.
+/// The name of the folder for results in the first allowed folder.
 pub const RESULTS: &str = "mneme-mcp";
 
 pub struct Folders {
@@ -98,6 +98,11 @@ impl Folders {
         let is_ours = install::own_folder().is_some_and(|own| path.starts_with(own));
         let runs = path.is_file() && access(&path, AccessFlags::X_OK).is_ok();
         if runs && !is_ours { Ok(path) } else { Err(ToolError::NoProgram(name.to_owned())) }
+    }
+
+    /// The folder for results, which has a folder for each job.
+    pub fn results(&self) -> PathBuf {
+        self.base().join(RESULTS)
     }
 
     /// The path as results show it: relative to the first folder, if it is in it.

@@ -1,7 +1,8 @@
 //! Files of results as resources, read in parts.
 //!
 //! `mneme:///tune-1/report.html?offset=0&limit=65536` is a part of `mneme-mcp/tune-1/report.html` in the first allowed
-//! folder. Recordings are not there, so a client cannot read recorded memory.
+//! folder. Only the folders of jobs are served. No tool writes a recording there, so a client cannot read recorded
+//! memory.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -11,6 +12,8 @@ use base64::engine::general_purpose::STANDARD;
 use mneme_system::files::regular;
 use rmcp::model::{JsonObject, MetaObject, ReadResourceResult, Resource, ResourceContents, ResourceTemplate};
 use serde_json::json;
+
+use crate::tools::ENTRIES;
 
 const SCHEME: &str = "mneme:///";
 /// Bytes of a part.
@@ -92,7 +95,10 @@ impl Resources {
             return Err(ResourceError::Part);
         }
         // A link may lead outside, or to a file that has its own name.
-        let path = Some(name).filter(|name| is_plain(name)).map(|name| self.root.join(name)).ok_or_else(unknown)?;
+        let path = Some(name)
+            .filter(|name| is_plain(name) && is_of_job(name))
+            .map(|name| self.root.join(name))
+            .ok_or_else(unknown)?;
         if path.canonicalize().ok().as_ref() != Some(&path) {
             return Err(unknown());
         }
@@ -135,6 +141,14 @@ fn is_plain(name: &str) -> bool {
     name.split('/').all(|part| !part.is_empty() && !part.starts_with('.') && part.bytes().all(is_fine))
 }
 
+/// Whether a file is in the folder of a job, which has the name of its tool and a number.
+fn is_of_job(name: &str) -> bool {
+    let job = name.split_once('/').and_then(|(folder, _)| folder.rsplit_once('-'));
+    job.is_some_and(|(tool, number)| {
+        ENTRIES.iter().any(|entry| entry.name == tool) && number.bytes().all(|byte| byte.is_ascii_digit())
+    })
+}
+
 fn kind(path: &Path) -> &'static str {
     match path.extension().and_then(std::ffi::OsStr::to_str) {
         Some("json") => "application/json",
@@ -163,6 +177,8 @@ mod tests {
         std::fs::write(root.join("tune-1/a.txt"), "aäb").unwrap();
         std::fs::write(root.join("tune-1/b.o"), b"\x7fELF\xff").unwrap();
         std::fs::write(root.join("tune-1/.hidden"), "").unwrap();
+        std::fs::create_dir(root.join("rec-1")).unwrap();
+        std::fs::write(root.join("rec-1/a.txt"), "").unwrap();
         std::os::unix::fs::symlink("/etc/passwd", root.join("tune-1/link")).unwrap();
         let resources = Resources::new(root.clone());
         let listed = resources.of(&root.join("tune-1"));
@@ -178,7 +194,8 @@ mod tests {
         for uri in [
             "mneme:///tune-1/link", "mneme:///../etc", "mneme:///tune-1", "mneme:///", "mneme:///tune-1//a.txt",
             "file:///etc/passwd", "mneme:////etc/passwd", "mneme:///tune-1/a.txt?limit=0", "mneme:///tune-1/.hidden",
-            "mneme:///tune-1/a.txt?limit=999999999", "mneme:///tune-1/a.txt?offset=-1", "mneme:///tune-1/%2e%2e/a",
+            "mneme:///rec-1/a.txt", "mneme:///tune-1/a.txt?limit=999999999", "mneme:///tune-1/a.txt?offset=-1",
+            "mneme:///tune-1/%2e%2e/a",
         ] {
             assert!(resources.read(uri).is_err(), "{uri}");
         }

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::answers::{Answers, failure, state};
 use crate::error::ToolError;
-use crate::folders::{Folders, RESULTS};
+use crate::folders::Folders;
 use crate::jobs::{Job, Jobs};
 use crate::resources::Resources;
 use crate::tools::{ENTRIES, JOB, JOB_TOOL, check_names};
@@ -62,7 +62,7 @@ pub fn run(server: Server) -> std::io::Result<()> {
 
 impl Server {
     pub fn new(folders: Folders, limit: Duration) -> Self {
-        let resources = Arc::new(Resources::new(folders.base().join(RESULTS)));
+        let resources = Arc::new(Resources::new(folders.results()));
         let answers = Answers { folders: Arc::new(folders), resources };
         Self { answers, jobs: Jobs::new(limit), tasks: TaskManager::new() }
     }

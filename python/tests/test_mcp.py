@@ -237,6 +237,12 @@ def test_nothing_outside_the_folders_is_touched(folder: Path, recorded: Path, tm
             assert "link" in await refused(client, "list_kernels", recording="linked")
             for program in ("/bin/sh", "link/matmul.cu", "../sh", "matmul.cu", "sh"):
                 await refused(client, "record", application=[program])
+            for recording in ("mneme-mcp", "mneme-mcp/rec", "mneme-mcp/tune-9"):
+                assert "results" in await refused(client, "record", application=["./matmul"], recording=recording)
+            shutil.copytree(recorded, folder / "mneme-mcp" / "rec", dirs_exist_ok=True)
+            name = next(it.name for it in recorded.iterdir() if it.name.startswith("DeviceState"))
+            with pytest.raises(mcp.MCPError):
+                await client.read_resource(f"mneme:///rec/{name}")
             include = {"id": "a", "source": '#include "/etc/passwd"\n'}
             judged = await call(client, "evaluate", recording="earlier", candidates=[include], device=DEVICE)
             assert judged["result"]["verdicts"][0]["verdict"] == "invalid"

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::source_place::source_place;
 use super::tool::{Device, Effect, Place, Selection, Tool, option, parse, parse_file, path_option};
 use crate::error::ToolError;
+use crate::folders::RESULTS;
 use crate::jobs::{Plan, Step};
 
 /// The folder with the checked code, while a kernel is shown.
@@ -96,6 +97,10 @@ impl Tool for Record {
 
     fn plan(self, place: &Place<'_>) -> Result<Plan, ToolError> {
         let recording = place.folders.folder(self.recording.as_deref().unwrap_or("recording"))?;
+        // Clients can read what is there.
+        if recording.starts_with(place.folders.results()) {
+            return Err(ToolError::Arguments(format!("a recording can't be in {RESULTS}/, the folder for results")));
+        }
         let mut options = vec![path_option("record-database", &recording)];
         options.extend(self.max.map(|max| option("max", max)));
         self.application.plan(place, "record", options)

@@ -56,7 +56,7 @@ impl<'a> Place<'a> {
         if let Some(folder) = self.results.get() {
             return Ok(folder.clone());
         }
-        let root = self.folders.base().join(RESULTS);
+        let root = self.folders.results();
         let unwritten = |source| ToolError::Unwritten { path: root.clone(), source };
         private::create_folder_quietly(&root).map_err(unwritten)?;
         if root.canonicalize().map_err(unwritten)? != root {
