@@ -312,7 +312,9 @@ def encoded(message: Mapping[str, Any]) -> bytes:
     """A request as a line. Raises ``ValueError`` for what JSON or the protocol cannot hold, ``TypeError`` for what is
     no data.
     """
-    line = json.dumps(message, separators=(",", ":"), default=plain, allow_nan=False).encode() + b"\n"
+    # Not as escapes, because half of a surrogate pair has one that no reader accepts.
+    text = json.dumps(message, separators=(",", ":"), default=plain, allow_nan=False, ensure_ascii=False)
+    line = text.encode() + b"\n"
     if len(line) > LONGEST_REQUEST:
         raise ValueError(
             f"a request of {len(line)} bytes is longer than the engine reads, {LONGEST_REQUEST}; give files by "

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import itertools
 import json
 import os
 import queue
@@ -17,6 +16,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+import uuid
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ class Candidate:
     """A change to a recorded kernel. At most one of ``source``, ``diff``, ``blocks``, ``ir`` and ``ptx`` may be given.
 
     ``diff`` (a unified diff), ``blocks`` (SEARCH/REPLACE) and ``options`` without code change the source that the
-    evaluator has as ``source_base``. Without an ``id`` the evaluator numbers its candidates.
+    evaluator has as ``source_base``. Without an ``id``, the evaluator makes up a random one.
     """
 
     source: Optional[str] = None
@@ -89,7 +89,8 @@ class Judgement:
 class Evaluator:
     """A running ``mneme evaluate``: it keeps the recording on the device, and judges one candidate after the other.
 
-    All methods may be called from any thread. Use it as a context manager, or call :meth:`close`. ``options`` are
+    All methods may be called from any thread. Use it as a context manager, or call :meth:`close`. With ``resume`` it
+    goes on in ``results_dir``, and candidates whose ``id`` has a verdict there are not judged again. ``options`` are
     further options of ``mneme evaluate``.
     """
 
@@ -102,6 +103,7 @@ class Evaluator:
         source_base: Optional[PathLike] = None,
         source_flags: Sequence[str] = (),
         results_dir: Optional[PathLike] = None,
+        resume: bool = False,
         device: Optional[Union[str, int]] = None,
         options: Sequence[str] = (),
         program: Optional[PathLike] = None,
@@ -112,10 +114,11 @@ class Evaluator:
         command += [f"--source-flag={flag}" for flag in source_flags]
         self._folder = tempfile.TemporaryDirectory(prefix="mneme-") if results_dir is None else None
         command += ["--results-dir", self._folder.name if self._folder else os.fspath(results_dir or "")]
+        if resume and "--resume" not in options:
+            command.append("--resume")
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  read when the program has failed
         self._lock = threading.Lock()
         self._pending: dict[str, concurrent.futures.Future[Judgement]] = {}
-        self._numbers = itertools.count(1)
         self._failure: Optional[EngineError] = None
         # A new process group, so that Ctrl-C at the terminal reaches only this process.
         self.process = subprocess.Popen(
@@ -144,7 +147,8 @@ class Evaluator:
         with self._lock:
             if self._failure is not None:
                 raise self._failure
-            name = candidate.id if candidate.id is not None else str(next(self._numbers))
+            # Numbers would come again when an evaluation is resumed.
+            name = uuid.uuid4().hex if candidate.id is None else str(candidate.id)
             if name in self._pending:
                 raise RequestError(f"a candidate {name} has no verdict yet; give this one another id")
             line = {field: value for field, value in vars(candidate).items() if value}
@@ -165,8 +169,10 @@ class Evaluator:
         if line["schema"] > SCHEMA:
             raise ValueError(f"its verdicts have version {line['schema']}, this package reads {SCHEMA}")
         judgement = Judgement.from_dict(line)
+        if judgement.id is None:
+            raise ValueError(judgement.feedback)
         with self._lock:
-            future = self._pending.pop(judgement.id or "", None)
+            future = self._pending.pop(judgement.id, None)
         if future is not None and future.set_running_or_notify_cancel():
             future.set_result(judgement)
 

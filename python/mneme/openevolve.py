@@ -46,7 +46,7 @@ def evaluator(recording: PathLike, **how: Any) -> Callable[[PathLike], Any]:
     """The function ``evaluate(path)`` of an evaluation file.
 
     ``how`` is what :class:`~mneme.evaluation.Evaluator` takes. The first call starts ``mneme evaluate``, which then
-    judges all programs of this process.
+    judges all programs of this process. If it dies, the next call starts it again, and it goes on in ``results_dir``.
     """
     running: list[Evaluator] = []
     lock = threading.Lock()
@@ -54,7 +54,7 @@ def evaluator(recording: PathLike, **how: Any) -> Callable[[PathLike], Any]:
     def current() -> Evaluator:
         with lock:
             if not running or running[0].process.poll() is not None:
-                running[:] = [Evaluator(recording, **how)]
+                running[:] = [Evaluator(recording, **{**how, "resume": how.get("resume", False) or bool(running)})]
             return running[0]
 
     def evaluate(path: PathLike) -> Any:

@@ -2,7 +2,7 @@
 
 import asyncio
 from pathlib import Path
-from typing import Union
+from typing import Any, Union
 
 import pytest
 from conftest import DEVICE
@@ -81,6 +81,47 @@ def test_an_evaluation_that_cannot_begin_says_why(database: Path, tmp_path: Path
             future.result()
         with pytest.raises(EngineError):
             running.submit(WRONG)
+
+
+def test_text_that_is_no_unicode_is_refused(database: Path) -> None:
+    with Evaluator(database, device=DEVICE) as running:
+        with pytest.raises(ValueError, match="surrogate"):
+            running.submit(Candidate(source="// \ud800\n" + RIGHT))
+        deep: list[object] = []
+        for _ in range(200):
+            deep = [deep]
+        with pytest.raises(EngineError):
+            running.submit(Candidate(config={"passes": deep})).result(timeout=60)
+
+
+def test_an_evaluation_is_resumed_also_after_its_process_died(database: Path, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    sources = [f"{BROKEN} {number}" for number in range(2)]
+    for source in sources:
+        with Evaluator(database, device=DEVICE, results_dir=results, resume=True) as running:
+            found = running.evaluate(source)
+            assert "compile" in found.feedback
+            again = [running.evaluate(Candidate(id="named", source=BROKEN)) for _ in range(2)]
+            assert again[0].extra == again[1].extra
+    assert len((results / "verdicts.jsonl").read_text().splitlines()) == 3
+    program = tmp_path / "program.cu"
+    program.write_text(BROKEN)
+    started: list[Evaluator] = []
+
+    class Noted(Evaluator):
+        def __init__(self, *arguments: Any, **how: Any) -> None:
+            super().__init__(*arguments, **how)
+            started.append(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("mneme.openevolve.Evaluator", Noted)
+        evaluate = evaluator(database, device=DEVICE, results_dir=tmp_path / "search")
+        for _ in range(2):
+            evaluate(program)
+            started[-1].process.kill()
+            started[-1].process.wait()
+    assert len(started) == 2
+    assert len((tmp_path / "search" / "verdicts.jsonl").read_text().splitlines()) == 2
 
 
 def test_a_search_gets_the_low_end_of_the_interval(database: Path, tmp_path: Path) -> None:
