@@ -3,7 +3,7 @@
 use clap::Args;
 use mneme_model::tolerance::{DataType, Norm, Threshold, Tolerance};
 use mneme_recording::manifest::RecordedArgument;
-use mneme_recording::rules::{RuleRegion, RuleTarget, Rules, ToleranceRule};
+use mneme_recording::rules::{RuleMemory, RuleRegion, RuleTarget, Rules, ToleranceRule};
 use mneme_recording::{Moments, RecordingError};
 use mneme_system::arguments::{ValueError, non_negative};
 
@@ -27,6 +27,13 @@ pub struct AnnotateOptions {
     /// The memory that contains this recorded address, see mneme show
     #[arg(long, group = "target", value_name = "0xADDRESS", value_parser = address)]
     address: Option<u64>,
+    /// Only a range that begins this many bytes after the start of the memory, or after where the argument or address
+    /// points
+    #[arg(long, requires = "bytes", value_name = "BYTES", default_value_t = 0, hide_default_value = true)]
+    offset: u64,
+    /// Only this many bytes
+    #[arg(long, requires = "target", value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    bytes: Option<u64>,
     /// Type of the memory: u8, i8, u16, i16, u32, i32, u64, i64, f16, f32 or f64
     #[arg(long, requires = "target", value_name = "TYPE", value_parser = dtype)]
     dtype: Option<DataType>,
@@ -64,10 +71,12 @@ fn norm(text: &str) -> Result<Norm, ValueError> {
 }
 
 impl AnnotateOptions {
-    fn target(&self) -> Option<RuleTarget> {
+    fn memory(&self) -> Option<RuleMemory> {
         let tag = self.tag.clone().map(RuleTarget::Tag);
         let variable = self.variable.clone().map(RuleTarget::Variable);
-        tag.or(variable).or(self.argument.map(RuleTarget::Argument)).or(self.address.map(RuleTarget::Address))
+        let target = tag.or(variable).or(self.argument.map(RuleTarget::Argument));
+        let target = target.or(self.address.map(RuleTarget::Address))?;
+        Some(RuleMemory { target, offset: self.offset, bytes: self.bytes })
     }
 
     fn tolerance(&self) -> Result<Tolerance, CommandError> {
@@ -86,25 +95,13 @@ impl AnnotateOptions {
     }
 }
 
-/// Whether an instance of a kernel has memory that a target names.
-fn has(kernel: &KernelFile, target: &RuleTarget) -> Result<bool, RecordingError> {
+/// Whether an instance of a kernel has memory that a rule would be for.
+fn has(kernel: &KernelFile, memory: &RuleMemory) -> Result<bool, RecordingError> {
     for instance in kernel.record.instances.values() {
-        let header = Moments::open(kernel.folder(), &kernel.record, instance)?.prologue.header;
+        let prologue = Moments::open(kernel.folder(), &kernel.record, instance)?.prologue;
         let value = |argument: &RecordedArgument| Some(u64::from_le_bytes(argument.bytes.as_slice().try_into().ok()?));
-        let arguments: Vec<Option<u64>> = header.arguments.iter().map(value).collect();
-        let variables = header.variables.iter().map(|variable| RuleRegion {
-            variable: Some(&variable.name),
-            tag: "",
-            address: variable.address,
-            size: variable.size,
-        });
-        let allocations = header.allocations.iter().map(|allocation| RuleRegion {
-            variable: None,
-            tag: &allocation.tag,
-            address: allocation.address,
-            size: allocation.size,
-        });
-        if variables.chain(allocations).any(|place| target.names(&place, &arguments)) {
+        let arguments: Vec<Option<u64>> = prologue.header.arguments.iter().map(value).collect();
+        if prologue.regions().any(|region| memory.names(&RuleRegion::from(&region), &arguments)) {
             return Ok(true);
         }
     }
@@ -114,11 +111,11 @@ fn has(kernel: &KernelFile, target: &RuleTarget) -> Result<bool, RecordingError>
 pub fn run(options: &AnnotateOptions) -> Result<(), CommandError> {
     options.selection.refuse_unnamed()?;
     let mut selected = options.selection.kernels()?;
-    if let Some(target) = options.target().filter(|_| !options.remove) {
-        let found = selected.kernels.iter().map(|kernel| has(kernel, &target)).collect::<Result<Vec<_>, _>>()?;
+    if let Some(memory) = options.memory().filter(|_| !options.remove) {
+        let found = selected.kernels.iter().map(|kernel| has(kernel, &memory)).collect::<Result<Vec<_>, _>>()?;
         if !found.contains(&true) {
             return Err(CommandError::Usage(format!(
-                "{target} matches no recorded memory; for pointer arguments, variables and allocations, see mneme show"
+                "{memory} matches no recorded memory; for pointer arguments, variables and allocations, see mneme show"
             )));
         }
         // In a folder, the rule is for the kernels that have such memory.
@@ -128,22 +125,22 @@ pub fn run(options: &AnnotateOptions) -> Result<(), CommandError> {
     let mut text = String::new();
     for kernel in &selected.kernels {
         let mut rules = Rules::load(&kernel.path)?;
-        if let Some(target) = options.target() {
+        if let Some(memory) = options.memory() {
             if options.remove {
-                if !rules.remove(&target) {
+                if !rules.remove(&memory) {
                     return Err(CommandError::Usage(format!(
-                        "{} has no rule for {target}",
+                        "{} has no rule for {memory}",
                         Rules::path(&kernel.path).display()
                     )));
                 }
             } else {
-                rules.set(ToleranceRule { target, tolerance: options.tolerance()? });
+                rules.set(ToleranceRule { memory, tolerance: options.tolerance()? });
             }
             rules.save(&kernel.path)?;
         }
         text += &format!("{}\n", kernel.record.demangled_name);
         for rule in &rules.rules {
-            text += &format!("  {}: {}\n", rule.target, rule.tolerance);
+            text += &format!("  {}: {}\n", rule.memory, rule.tolerance);
         }
         if rules.rules.is_empty() {
             text += "  no rules: memory is compared byte by byte, and annotated buffers as the application specified\n";

@@ -199,6 +199,7 @@ const ANNOTATE_EXAMPLES: &str = "Examples:
   mneme annotate recording/7312.json --argument 2 --dtype f64 --relative 1e-9
   mneme annotate recording --tag pressure --dtype f32 --absolute 1e-3 --norm l2
   mneme annotate recording/7312.json --variable scratch --ignore
+  mneme annotate recording/7312.json --argument 0 --offset 4096 --bytes 800 --ignore
   mneme annotate recording/7312.json --argument 2 --remove
   mneme annotate recording";
 

@@ -8,7 +8,7 @@ use mneme_model::hash::ChunkId;
 use mneme_model::launch::Dim3;
 use mneme_model::units;
 use mneme_recording::database::{ArgumentLayout, InstanceRecord};
-use mneme_recording::manifest::{MemoryState, RecordedRegion};
+use mneme_recording::manifest::{AnnotatedPart, MemoryState, RecordedRegion};
 use mneme_recording::store::Store;
 use mneme_recording::{CodeKind, Moments, RecordingError};
 use serde::Serialize;
@@ -102,6 +102,9 @@ struct RegionDetails {
     bytes: u64,
     /// Bytes that differ between prologue and epilogue; `None` if only one of them has the region.
     changed_bytes: Option<u64>,
+    /// Ranges that the application annotated by themselves.
+    #[serde(skip_serializing_if = "<[AnnotatedPart]>::is_empty")]
+    parts: Vec<AnnotatedPart>,
 }
 
 pub fn run(options: &ShowOptions) -> Result<(), CommandError> {
@@ -238,6 +241,7 @@ fn compare(
             address: format!("{:#x}", before.address),
             bytes: before.size,
             changed_bytes: after.map(|after| changed_bytes(store, &before, &after)).transpose()?,
+            parts: before.parts.to_vec(),
         });
     }
     Ok(details)
@@ -311,10 +315,20 @@ fn describe_as_text(kernel: &KernelDetails, text: &mut String) -> std::fmt::Resu
         }));
         indented(&render(&[Left, Left, Right, Right, Left], &rows), text)?;
         let mut rows = vec![["MEMORY", "ADDRESS", "BYTES", "CHANGED", "NAME"].map(String::from).to_vec()];
-        rows.extend(instance.regions.iter().map(|region| {
+        for region in &instance.regions {
             let changed = region.changed_bytes.map_or_else(|| "gone".into(), |bytes| bytes.to_string());
-            vec![region.kind.clone(), region.address.clone(), region.bytes.to_string(), changed, region.name.clone()]
-        }));
+            rows.push(vec![
+                region.kind.clone(),
+                region.address.clone(),
+                region.bytes.to_string(),
+                changed,
+                region.name.clone(),
+            ]);
+            rows.extend(region.parts.iter().map(|AnnotatedPart { offset, size, annotation }| {
+                let name = format!("{} ({})", annotation.tag, annotation.tolerance);
+                vec!["  part".into(), format!("+{offset}"), size.to_string(), String::new(), name.trim_start().into()]
+            }));
+        }
         indented(&render(&[Left, Right, Right, Right, Left], &rows), text)?;
     }
     writeln!(text)
@@ -369,9 +383,7 @@ mod tests {
                     address: 0x1000,
                     size,
                     kind: AllocationKind::Arena,
-                    tag: String::new(),
-                    tolerance: None,
-                    shared: false,
+                    ..Allocation::default()
                 }],
                 ..Header::default()
             },

@@ -46,8 +46,7 @@ fn record(folder: &Path, static_hash: u64, id: &str) -> PathBuf {
             size: SIZE,
             kind: AllocationKind::Arena,
             tag: "data".into(),
-            tolerance: None,
-            shared: false,
+            ..Allocation::default()
         };
         let arguments = vec![RecordedArgument { offset: 0, bytes: 0x1000_0000_0000u64.to_le_bytes().to_vec() }];
         let header = Header { moment, allocations: vec![allocation], arguments, ..Header::default() };

@@ -29,6 +29,13 @@ module mneme
             type(annotation_t), intent(in) :: annotation
             integer(c_int) :: status
         end function
+        function annotate_range_function(pointer, bytes, annotation) bind(c) result(status)
+            import :: c_int, c_ptr, c_size_t, annotation_t
+            type(c_ptr), value :: pointer
+            integer(c_size_t), value :: bytes
+            type(annotation_t), intent(in) :: annotation
+            integer(c_int) :: status
+        end function
     end interface
 
     interface
@@ -43,9 +50,10 @@ module mneme
 
 contains
 
-    ! Annotates the allocation that a device pointer points into, until it is freed or annotated again. The status
-    ! is 0 if it was accepted or the program is not recorded, 1 if a value is invalid.
-    subroutine mneme_annotate(pointer, dtype, threshold, kind, norm, ignore, tag, status)
+    ! Annotates the allocation that a device pointer points into, or only that many bytes from there on, until it is
+    ! freed or annotated again. The status is 0 if it was accepted or the program is not recorded, 1 if a value is
+    ! invalid, the bytes leave the allocated memory, or they split an element.
+    subroutine mneme_annotate(pointer, dtype, threshold, kind, norm, ignore, tag, status, bytes)
         type(c_ptr), intent(in) :: pointer
         integer(c_int32_t), intent(in) :: dtype
         real(c_double), intent(in), optional :: threshold
@@ -53,7 +61,9 @@ contains
         logical, intent(in), optional :: ignore
         character(len=*), intent(in), optional :: tag
         integer(c_int), intent(out), optional :: status
+        integer(c_size_t), intent(in), optional :: bytes
         procedure(annotate_function), pointer :: annotate
+        procedure(annotate_range_function), pointer :: annotate_range
         type(c_funptr) :: found
         type(annotation_t) :: annotation
         character(kind=c_char, len=:), allocatable, target :: name
@@ -69,8 +79,15 @@ contains
             annotation%tag = c_loc(name)
         end if
         outcome = 0
-        found = dlsym(c_null_ptr, c_char_"mneme_rec_annotate" // c_null_char)
-        if (c_associated(found)) then
+        if (present(bytes)) then
+            found = dlsym(c_null_ptr, c_char_"mneme_rec_annotate_range" // c_null_char)
+        else
+            found = dlsym(c_null_ptr, c_char_"mneme_rec_annotate" // c_null_char)
+        end if
+        if (c_associated(found) .and. present(bytes)) then
+            call c_f_procpointer(found, annotate_range)
+            outcome = annotate_range(pointer, bytes, annotation)
+        else if (c_associated(found)) then
             call c_f_procpointer(found, annotate)
             outcome = annotate(pointer, annotation)
         end if

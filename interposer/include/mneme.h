@@ -1,4 +1,4 @@
-/* mneme.h: names and tolerances for buffers of device memory.
+/* mneme.h: names and tolerances for buffers of device memory, and for parts of them.
  *
  * A program that includes this links and runs without Mneme. Under the recorder, the annotations of a buffer go into the
  * recordings of later launches, and `mneme-replay` uses them. For C99 and C++; it needs no library.
@@ -6,6 +6,7 @@
 #ifndef MNEME_H
 #define MNEME_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -47,13 +48,22 @@ struct mneme_annotation {
     const char *tag;         /* a name for messages, or NULL; copied */
 };
 
-/* The recorder's function. Returns 0, or 1 if a value is invalid. */
+/* The recorder's functions. */
 extern int mneme_rec_annotate(const void *pointer, const struct mneme_annotation *annotation) __attribute__((weak));
+extern int mneme_rec_annotate_range(const void *pointer, size_t bytes, const struct mneme_annotation *annotation)
+    __attribute__((weak));
 
 /* Annotates the allocation that a device pointer points into, until it is freed or annotated again. NULL removes the
  * annotation. Returns 0 if it was accepted or the program is not recorded, 1 if a value is invalid. */
 static inline int mneme_annotate(const void *pointer, const struct mneme_annotation *annotation) {
     return mneme_rec_annotate ? mneme_rec_annotate(pointer, annotation) : 0;
+}
+
+/* Annotates the bytes from a device pointer on, such as a field in a pool, until their allocation is freed or they are
+ * annotated again. NULL removes their annotations. They override that of the allocation. Returns 1 if a value is
+ * invalid, the bytes leave the allocated memory, or they split an element; the recorder says so on standard error. */
+static inline int mneme_annotate_range(const void *pointer, size_t bytes, const struct mneme_annotation *annotation) {
+    return mneme_rec_annotate_range ? mneme_rec_annotate_range(pointer, bytes, annotation) : 0;
 }
 
 #ifdef __cplusplus

@@ -6,6 +6,7 @@
 ...     print(executor.evaluate({"passes": "default<O2>"}).exec_time)
 """
 
+from mneme.annotation import annotate
 from mneme.async_executor import AsyncReplayExecutor
 from mneme.errors import Cancelled, EngineError, EngineNotFound, MnemeError, RecordingError, RequestError, SpaceError
 from mneme.evaluation import Candidate, Evaluator, Judgement, Speedup, evaluate, evaluate_async
@@ -33,6 +34,7 @@ __all__ = [
     "RequestError",
     "SpaceError",
     "Speedup",
+    "annotate",
     "dim3",
     "evaluate",
     "evaluate_async",

@@ -192,7 +192,7 @@ fn write_tolerances(context: &ReplayContext, variations: &[Variation]) -> Result
     let (written, left) = crate::report::variations::write(&context.recorded, variations)
         .map_err(|error| Fatal::new(exit::BAD_RECORDING, format!("cannot write the tolerances: {error}")))?;
     for rule in &written {
-        mneme_system::remark!("from now on {} is compared as {}", rule.target, rule.tolerance);
+        mneme_system::remark!("from now on {} is compared as {}", rule.memory, rule.tolerance);
     }
     if !written.is_empty() {
         mneme_system::remark!("written to {}", Rules::path(&context.recorded.database).display());

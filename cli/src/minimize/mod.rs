@@ -13,12 +13,12 @@ use std::process::Command;
 use clap::Args;
 use mneme_model::observation::Touched;
 use mneme_model::result::{ReplayResult, ReplayStatus};
-use mneme_model::tolerance::Norm;
+use mneme_model::tolerance::{Annotation, Norm};
 use mneme_model::units;
 use mneme_recording::database::KernelRecord;
-use mneme_recording::manifest::MemoryState;
+use mneme_recording::manifest::{AnnotatedPart, MemoryState};
 use mneme_recording::reduce::reduce;
-use mneme_recording::rules::{RuleRegion, Rules};
+use mneme_recording::rules::{RuleRegion, RuledPart, Rules};
 use mneme_recording::{Moments, RecordingError, housekeeping};
 use mneme_sandbox::interruption::on_interruption_say;
 use mneme_system::install;
@@ -123,7 +123,8 @@ fn minimize(
         }
         // A norm judges a buffer as a whole, so such buffers are kept whole.
         reduce(prologue, epilogue, &needed, |it| {
-            it.tolerance.is_some_and(|tolerance| tolerance.norm != Norm::default())
+            let parts = it.parts.iter().map(|part| part.annotation.tolerance);
+            it.tolerance.into_iter().chain(parts).any(|tolerance| tolerance.norm != Norm::default())
         });
     };
     let hash = kernel.record.static_hash;
@@ -221,9 +222,27 @@ fn needed(touched: &Touched, pointers: impl Iterator<Item = u64>) -> Result<Vec<
 /// every piece of an allocation.
 fn keep_tolerances(state: &mut MemoryState, rules: &Rules, arguments: &[Option<u64>]) {
     for allocation in &mut state.header.allocations {
-        let region =
-            RuleRegion { tag: &allocation.tag, variable: None, address: allocation.address, size: allocation.size };
-        allocation.tolerance = rules.of(&region, arguments).or(allocation.tolerance);
+        let region = RuleRegion {
+            variable: None,
+            tag: &allocation.tag,
+            address: allocation.address,
+            size: allocation.size,
+            tolerance: allocation.tolerance,
+            parts: &allocation.parts,
+        };
+        let divided = rules.divide(&region, &[], arguments);
+        let part = |RuledPart { offset, size, annotated, tolerance }: &RuledPart<'_>| {
+            let tag = annotated.map_or_else(String::new, |part| part.annotation.tag.clone());
+            Some(AnnotatedPart {
+                offset: *offset,
+                size: *size,
+                annotation: Annotation { tag, tolerance: (*tolerance)? },
+            })
+        };
+        match divided.as_slice() {
+            [RuledPart { annotated: None, tolerance, .. }] => allocation.tolerance = *tolerance,
+            several => allocation.parts = several.iter().filter_map(part).collect(),
+        }
     }
 }
 

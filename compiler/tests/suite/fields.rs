@@ -70,7 +70,7 @@ fn arguments() -> Vec<RecordedArgument> {
 }
 
 fn allocation(address: u64, size: u64) -> Allocation {
-    Allocation { address, size, kind: AllocationKind::Arena, tag: String::new(), tolerance: None, shared: false }
+    Allocation { address, size, kind: AllocationKind::Arena, ..Allocation::default() }
 }
 
 fn allocations() -> Vec<Allocation> {

@@ -470,10 +470,10 @@ pub struct Mismatch {
     /// "allocation", the name of the device variable, or "outside" (outside all recorded memory, in the pages that hold
     /// it).
     pub region: String,
-    /// Name that the application gave the allocation, or "".
+    /// Name that the application gave the allocation, or the part of it that it annotated by itself, or "".
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tag: String,
-    /// Start of the region as recorded, e.g. "0x100000000000".
+    /// Start of the region, or of the annotated part, as recorded, e.g. "0x100000000000".
     pub address: String,
     /// Bytes.
     pub size: u64,
@@ -481,7 +481,7 @@ pub struct Mismatch {
     pub dtype: String,
     /// The tolerance that was applied: "exact", or e.g. "f32 within 1e-5 (relative)".
     pub tolerance: String,
-    /// Offset of the first differing element in the region, bytes.
+    /// Offset of the first differing element from that start, bytes.
     pub offset: u64,
     /// Recorded and replayed value of that element.
     pub recorded: String,

@@ -509,9 +509,7 @@ mod tests {
                 address: 0x1000,
                 size: bytes.len() as u64,
                 kind: AllocationKind::Arena,
-                tag: String::new(),
-                tolerance: None,
-                shared: false,
+                ..Allocation::default()
             };
             let header = Header { moment, allocations: vec![allocation], ..Header::default() };
             let state = MemoryState { header, chunks: vec![store.put_region(&bytes).unwrap()] };

@@ -12,11 +12,12 @@
 
 use std::fs::File;
 use std::io::Read;
+use std::ops::Range;
 use std::path::Path;
 
 use mneme_model::hash::{ChunkId, Hash64, checksum};
 use mneme_model::launch::Moment;
-use mneme_model::tolerance::Tolerance;
+use mneme_model::tolerance::{Annotation, Tolerance};
 use mneme_system::files::regular;
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +26,9 @@ use crate::error::RecordingError;
 
 /// Chunk size, bytes.
 pub const CHUNK: u64 = 64 * 1024;
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
+/// The version without annotated parts. A reader of this version would compare them like the rest of their allocation.
+const WITHOUT_PARTS: u32 = 2;
 /// The version without function tables. A reader of this version would treat function tables as memory.
 const WITHOUT_TABLES: u32 = 1;
 /// The maximum size of a parameter buffer, bytes: the driver's limit is below 32 KiB.
@@ -70,7 +73,7 @@ pub struct RecordedVariable {
     pub code: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Allocation {
     pub address: u64,
     /// The size that the application requested, bytes.
@@ -82,9 +85,37 @@ pub struct Allocation {
     /// The comparison that the application wants; by bytes if it does not specify one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerance: Option<Tolerance>,
+    /// Ranges with annotations of their own, ascending and disjoint.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<AnnotatedPart>,
     /// Other processes, or devices outside the recorded launch, could write to it at the same time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared: bool,
+}
+
+/// A range of an allocation that the application annotated by itself, such as a field in a pool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AnnotatedPart {
+    /// Offset in the allocation, bytes.
+    pub offset: u64,
+    /// Bytes.
+    pub size: u64,
+    #[serde(flatten)]
+    pub annotation: Annotation,
+}
+
+impl AnnotatedPart {
+    /// Its offsets in the allocation.
+    pub fn range(&self) -> Range<u64> {
+        self.offset..self.offset.saturating_add(self.size)
+    }
+
+    /// The piece of it in `size` bytes at `offset` of its allocation, counted from there.
+    pub fn within(&self, offset: u64, size: u64) -> Option<Self> {
+        let Range { start, end } = self.range();
+        let (start, end) = (start.max(offset), end.min(offset + size));
+        (start < end).then(|| Self { offset: start - offset, size: end - start, annotation: self.annotation.clone() })
+    }
 }
 
 /// Whether a word of an argument is an address in recorded memory, and so meaningless in another process. The address
@@ -93,10 +124,11 @@ pub fn is_recorded_address(allocations: &[Allocation], word: u64) -> bool {
     allocations.iter().any(|allocation| word.checked_sub(allocation.address).is_some_and(|at| at <= allocation.size))
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum AllocationKind {
     /// From the recorder's arena.
+    #[default]
     Arena,
     /// From the vendor's allocator: pools, managed memory, the application's own mappings.
     Vendor,
@@ -120,6 +152,8 @@ pub struct RecordedRegion<'a> {
     pub tag: &'a str,
     /// The comparison that the application wants.
     pub tolerance: Option<Tolerance>,
+    /// Ranges with annotations of their own.
+    pub parts: &'a [AnnotatedPart],
     /// Other writers could change it at the same time.
     pub shared: bool,
     pub address: u64,
@@ -144,24 +178,27 @@ pub fn chunk_count(size: u64) -> usize {
 impl MemoryState {
     /// Variables first, then allocations.
     pub fn regions(&self) -> impl Iterator<Item = RecordedRegion<'_>> {
-        let variables =
-            self.header.variables.iter().map(|it| (Some(it), it.name.as_str(), None, false, it.address, it.size));
-        let allocations = self
-            .header
-            .allocations
-            .iter()
-            .map(|it| (None, it.tag.as_str(), it.tolerance, it.shared, it.address, it.size));
-        variables.chain(allocations).zip(&self.chunks).map(
-            |((variable, tag, tolerance, shared, address, size), chunks)| RecordedRegion {
-                variable,
-                tag,
-                tolerance,
-                shared,
-                address,
-                size,
-                chunks,
-            },
-        )
+        let variables = self.header.variables.iter().map(|it| RecordedRegion {
+            variable: Some(it),
+            tag: &it.name,
+            tolerance: None,
+            parts: &[],
+            shared: false,
+            address: it.address,
+            size: it.size,
+            chunks: &[],
+        });
+        let allocations = self.header.allocations.iter().map(|it| RecordedRegion {
+            variable: None,
+            tag: &it.tag,
+            tolerance: it.tolerance,
+            parts: &it.parts,
+            shared: it.shared,
+            address: it.address,
+            size: it.size,
+            chunks: &[],
+        });
+        variables.chain(allocations).zip(&self.chunks).map(|(region, chunks)| RecordedRegion { chunks, ..region })
     }
 
     /// Bytes of memory described.
@@ -191,8 +228,14 @@ impl MemoryState {
     pub(super) fn encode(&self) -> Vec<u8> {
         let header = serde_json::to_vec(&self.header).expect("plain data serialises");
         let mut bytes = MAGIC.to_vec();
+        let has_parts = self.header.allocations.iter().any(|allocation| !allocation.parts.is_empty());
         let has_tables = self.header.variables.iter().any(|variable| variable.code);
-        bytes.extend_from_slice(&if has_tables { VERSION } else { WITHOUT_TABLES }.to_le_bytes());
+        let version = match (has_parts, has_tables) {
+            (true, _) => VERSION,
+            (false, true) => WITHOUT_PARTS,
+            (false, false) => WITHOUT_TABLES,
+        };
+        bytes.extend_from_slice(&version.to_le_bytes());
         bytes.extend_from_slice(&(header.len() as u32).to_le_bytes());
         bytes.extend_from_slice(&header);
         for id in self.chunks.iter().flatten() {
@@ -230,6 +273,14 @@ impl MemoryState {
             .any(|argument| u64::from(argument.offset) + argument.bytes.len() as u64 > MAX_PARAMETERS)
         {
             return Err(damaged("its arguments are larger than any kernel's"));
+        }
+        let misplaced = |allocation: &Allocation| {
+            let ends = std::iter::once(0).chain(allocation.parts.iter().map(|part| part.range().end));
+            let overlap = allocation.parts.iter().zip(ends).any(|(part, end)| part.size == 0 || part.offset < end);
+            overlap || allocation.parts.last().is_some_and(|last| last.range().end > allocation.size)
+        };
+        if header.allocations.iter().any(misplaced) {
+            return Err(damaged("the parts of an allocation overlap or leave it"));
         }
         let (ids, remainder) = ids.as_chunks::<16>();
         let sizes = header
@@ -360,9 +411,7 @@ mod tests {
                     address: 0x1000_0000_0000,
                     size: CHUNK + 1,
                     kind: AllocationKind::Arena,
-                    tag: String::new(),
-                    tolerance: None,
-                    shared: false,
+                    ..Allocation::default()
                 }],
                 arguments: vec![
                     RecordedArgument { offset: 0, bytes: vec![1, 2, 3, 4] },
@@ -393,6 +442,30 @@ mod tests {
         let text = serde_json::to_string(&marked).unwrap();
         assert_eq!(serde_json::from_str::<Header>(&text).unwrap(), marked);
         assert_eq!(serde_json::from_str::<Header>(&text.replace(r#","shared":true"#, "")).unwrap(), state().header);
+    }
+
+    #[test]
+    fn a_state_with_annotated_parts_has_a_later_version() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.mneme");
+        let annotation = Annotation { tag: "ids".into(), tolerance: Tolerance::ignored() };
+        let part = |offset, size| AnnotatedPart { offset, size, annotation: annotation.clone() };
+        let version = |state: &MemoryState| state.encode()[8];
+        let with = |parts: &[AnnotatedPart]| {
+            let mut state = state();
+            state.header.allocations[0].parts = parts.to_vec();
+            state
+        };
+        let marked = with(&[part(8, 8), part(16, CHUNK - 15)]);
+        marked.save(&path).unwrap();
+        assert_eq!(MemoryState::load(&path).unwrap(), marked);
+        assert_eq!((version(&marked), version(&state())), (3, 1));
+        for wrong in [vec![part(8, 0)], vec![part(8, 8), part(15, 1)], vec![part(8, CHUNK)], vec![part(u64::MAX, 9)]] {
+            with(&wrong).save(&path).unwrap();
+            assert!(matches!(MemoryState::load(&path), Err(RecordingError::Damaged { .. })), "{wrong:?}");
+        }
+        assert_eq!(part(8, 8).within(12, 100), Some(part(0, 4)));
+        assert_eq!((part(8, 8).within(0, 9), part(8, 8).within(16, 8)), (Some(part(8, 1)), None));
     }
 
     #[test]

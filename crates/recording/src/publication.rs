@@ -237,14 +237,7 @@ mod tests {
     fn states(folder: &Path, writer: u8, address: u64) -> [MemoryState; 2] {
         let store = StoreWriter::open(folder, 1).unwrap();
         let [mut before, mut after] = [(Moment::Prologue, 1), (Moment::Epilogue, 2)].map(|(moment, step)| {
-            let allocation = Allocation {
-                address,
-                size: 100,
-                kind: AllocationKind::Arena,
-                tag: String::new(),
-                tolerance: None,
-                shared: false,
-            };
+            let allocation = Allocation { address, size: 100, kind: AllocationKind::Arena, ..Allocation::default() };
             let arguments = if moment == Moment::Prologue {
                 vec![RecordedArgument { offset: 0, bytes: vec![writer] }]
             } else {

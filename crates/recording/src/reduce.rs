@@ -65,7 +65,8 @@ fn keep(state: &mut MemoryState, kept: &HashMap<(u64, u64), Vec<Range<usize>>>) 
         for run in kept.get(&(allocation.address, allocation.size)).into_iter().flatten() {
             let offset = run.start as u64 * CHUNK;
             let size = (run.end as u64 * CHUNK).min(allocation.size) - offset;
-            pieces.push(Allocation { address: allocation.address + offset, size, ..allocation.clone() });
+            let parts = allocation.parts.iter().filter_map(|part| part.within(offset, size)).collect();
+            pieces.push(Allocation { address: allocation.address + offset, size, parts, ..allocation.clone() });
             chunks.push(own[run.clone()].to_vec());
         }
     }
@@ -76,7 +77,7 @@ fn keep(state: &mut MemoryState, kept: &HashMap<(u64, u64), Vec<Range<usize>>>) 
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::manifest::{AllocationKind, Header, chunk_count, mismatch};
+    use super::super::manifest::{Header, chunk_count, mismatch};
     use super::*;
     use mneme_model::launch::Moment;
 
@@ -88,10 +89,8 @@ mod tests {
             allocations.push(Allocation {
                 address: next,
                 size: *size,
-                kind: AllocationKind::Arena,
                 tag: format!("{number}"),
-                tolerance: None,
-                shared: false,
+                ..Allocation::default()
             });
             let id = |index: usize| {
                 let mut id = [0; 16];

@@ -2,7 +2,7 @@
 
 use mneme_model::checked_text::write_checksum;
 use mneme_model::tolerance::Tolerance;
-use mneme_recording::rules::{RuleTarget, Rules, ToleranceRule};
+use mneme_recording::rules::{RuleMemory, RuleTarget, Rules, ToleranceRule};
 use mneme_winners::{DimensionRule as LaunchRule, RuleInputs, VERSION, Winners};
 
 use super::recording::in_a_file;
@@ -52,7 +52,12 @@ fn run_expression(input: &[u8]) {
 
 fn rule_seeds() -> Vec<Vec<u8>> {
     let targets = [RuleTarget::Tag("t".into()), RuleTarget::Argument(2), RuleTarget::Address(0x1000_0000_0000)];
-    let rules = targets.map(|target| ToleranceRule { target, tolerance: Tolerance::default() }).into();
+    let rules = targets
+        .map(|target| ToleranceRule {
+            memory: RuleMemory { target, offset: 0, bytes: Some(8) },
+            tolerance: Tolerance::default(),
+        })
+        .into();
     vec![serde_json::to_vec(&Rules { rules, ..Rules::default() }).expect("plain data serialises")]
 }
 

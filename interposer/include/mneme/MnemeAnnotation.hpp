@@ -1,6 +1,7 @@
 // MnemeAnnotation.hpp: mneme.h for C++17, in the spelling of the existing Mneme.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -23,7 +24,8 @@ struct Metadata {
     bool ignore = false;
 };
 
-inline void annotate(const void *pointer, const Metadata &metadata) {
+namespace detail {
+inline mneme_annotation annotation_of(const Metadata &metadata) {
     mneme_annotation annotation{};
     annotation.dtype = static_cast<std::uint32_t>(metadata.builtin);
     annotation.threshold_kind = static_cast<std::uint32_t>(metadata.threshold_kind);
@@ -31,10 +33,9 @@ inline void annotate(const void *pointer, const Metadata &metadata) {
     annotation.ignore = metadata.ignore ? 1 : 0;
     annotation.threshold = metadata.threshold;
     annotation.tag = metadata.tag ? metadata.tag->c_str() : nullptr;
-    mneme_annotate(pointer, &annotation);
+    return annotation;
 }
 
-namespace detail {
 template <class T> constexpr BuiltinDType dtype_of() {
     if constexpr (std::is_floating_point_v<T>) {
         return sizeof(T) == 8 ? BuiltinDType::F64 : sizeof(T) == 4 ? BuiltinDType::F32 : BuiltinDType::U8;
@@ -47,11 +48,28 @@ template <class T> constexpr BuiltinDType dtype_of() {
 }
 } // namespace detail
 
+inline void annotate(const void *pointer, const Metadata &metadata) {
+    const mneme_annotation annotation = detail::annotation_of(metadata);
+    mneme_annotate(pointer, &annotation);
+}
+
+// A part of an allocation, such as a field in a pool.
+inline void annotate(const void *pointer, std::size_t bytes, const Metadata &metadata) {
+    const mneme_annotation annotation = detail::annotation_of(metadata);
+    mneme_annotate_range(pointer, bytes, &annotation);
+}
+
 // Takes the element type from the pointer.
 template <class T, std::enable_if_t<!std::is_void_v<std::remove_cv_t<T>>, int> = 0>
 inline void annotate(T *pointer, Metadata metadata = {}) {
     metadata.builtin = detail::dtype_of<std::remove_cv_t<T>>();
     annotate(static_cast<const void *>(pointer), metadata);
+}
+
+template <class T, std::enable_if_t<!std::is_void_v<std::remove_cv_t<T>>, int> = 0>
+inline void annotate(T *pointer, std::size_t bytes, Metadata metadata) {
+    metadata.builtin = detail::dtype_of<std::remove_cv_t<T>>();
+    annotate(static_cast<const void *>(pointer), bytes, metadata);
 }
 
 } // namespace mneme

@@ -153,11 +153,11 @@ impl Allocations {
             freed.iter().for_each(|freed| _ = live.remove(&freed.address));
             freed
         };
-        let annotations: Vec<_> = freed.iter().flat_map(|live| ANNOTATIONS.take(live.address, live.size)).collect();
+        let annotations: Vec<_> = freed.iter().map(|live| ANNOTATIONS.take(live.address, live.size)).collect();
         let status = call();
         if status != Status::SUCCESS {
             self.lock().extend(freed.into_iter().map(|live| (live.address, live)));
-            ANNOTATIONS.put_back(annotations);
+            annotations.into_iter().for_each(|taken| ANNOTATIONS.put_back(taken));
         }
         status
     }

@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod allocations;
+pub mod annotate;
 pub mod annotations;
 pub mod arena;
 pub mod bounds;

@@ -118,7 +118,8 @@ pub fn through_memory(
 pub fn allocations(live: &[LiveAllocation]) -> Vec<Allocation> {
     live.iter()
         .map(|live| {
-            let annotation = ANNOTATIONS.of(live.address, live.size).unwrap_or_default();
+            let (annotation, parts) = ANNOTATIONS.of(live.address, live.size);
+            let annotation = annotation.unwrap_or_default();
             // The default means the same as no tolerance.
             let tolerance = Some(annotation.tolerance).filter(|tolerance| *tolerance != Tolerance::default());
             Allocation {
@@ -127,6 +128,7 @@ pub fn allocations(live: &[LiveAllocation]) -> Vec<Allocation> {
                 kind: live.kind,
                 tag: annotation.tag,
                 tolerance,
+                parts,
                 shared: live.shared,
             }
         })
@@ -150,14 +152,7 @@ pub fn unseen_allocations(plan: &Plan, variables: &[RecordedVariable], allocatio
         let overlaps = |(start, size): &(u64, u64)| *start < end && address < start.saturating_add(*size);
         if status == Status::SUCCESS && !known.iter().any(overlaps) {
             known.push((address, size));
-            found.push(Allocation {
-                address,
-                size,
-                kind: AllocationKind::Vendor,
-                tag: String::new(),
-                tolerance: None,
-                shared: false,
-            });
+            found.push(Allocation { address, size, kind: AllocationKind::Vendor, ..Allocation::default() });
         }
     }
     found

@@ -196,8 +196,8 @@ pub struct VerificationOptions {
     /// argument:1=f64:1e-9:absolute:l2
     ///
     /// BUFFER is argument:N (the buffer that the N-th argument, from 0, points to), tag:NAME, variable:NAME or
-    /// address:0x…; without it the tolerance is for all buffers that may hold TYPE. TYPE is u8, i8, … u64, i64, f16,
-    /// f32 or f64; KIND absolute, relative or ulp (units in the last place); NORM none (every element by itself), l1,
+    /// address:0x…; BUFFER@OFFSET+BYTES is a range there. Without BUFFER the tolerance is for all buffers that may hold
+    /// TYPE. TYPE is u8, i8, … u64, i64, f16, f32 or f64; KIND absolute, relative or ulp (units in the last place); NORM none (every element by itself), l1,
     /// l2 or linf. BUFFER=exact requires equal bits, and BUFFER=ignore disables the comparison. May be given several
     /// times; a tolerance for one buffer overrides one for all.
     #[arg(long = "tolerance", value_name = "TOLERANCE", value_parser = ToleranceOption::parse)]

@@ -365,7 +365,7 @@ mod tests {
         assert_eq!(options("-rdb a --rtol 1e-3").rtol, Some(1e-3));
         assert_eq!(options("serve -rdb a --atol 2").atol, Some(2.0));
         let both = options("-rdb a --tolerance f32:1e-5 --tolerance argument:0=ignore").tolerances;
-        assert!(both[0].target.is_none() && both[1].tolerance.ignore);
+        assert!(both[0].memory.is_none() && both[1].tolerance.ignore);
     }
 
     #[test]

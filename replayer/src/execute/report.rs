@@ -4,7 +4,7 @@ use mneme_model::result::{Largest, Mismatch};
 use mneme_model::tolerance::Norm;
 use mneme_model::units::{counted, figure};
 
-use crate::recording::snapshot::SnapshotRegion;
+use crate::recording::snapshot::{Buffer, SnapshotRegion};
 use crate::verify::comparison::{Comparison, ElementTally};
 
 /// The most buffers to report one by one.
@@ -30,14 +30,15 @@ pub struct BufferFailure {
 impl BufferFailure {
     /// `error` is the measure that the tolerance limits, if there is one.
     pub fn of(place: MismatchLocation<'_>, comparison: &Comparison, tally: &ElementTally, error: Option<f64>) -> Self {
-        let (region, name, tag, address, size) = match place {
+        let offset = tally.first.as_ref().map_or(0, |first| first.offset);
+        let (region, name, buffer) = match place {
             MismatchLocation::Region(number, region) => {
-                let name = region.variable.clone();
-                // The tag of a variable is its name.
-                let tag = if name.is_some() { String::new() } else { region.tag.clone() };
-                (Some(number), name.unwrap_or_else(|| "allocation".into()), tag, region.address, region.size)
+                let buffer = region.buffer_at(offset);
+                (Some(number), buffer.variable.unwrap_or("allocation"), buffer)
             }
-            MismatchLocation::Outside(address, size) => (None, "outside".into(), String::new(), address, size),
+            MismatchLocation::Outside(address, size) => {
+                (None, "outside", Buffer { variable: None, tag: "", offset: 0, address, size })
+            }
         };
         let dtype = comparison.dtype();
         let numbers = !comparison.is_exact() || comparison.shown.is_some();
@@ -49,13 +50,13 @@ impl BufferFailure {
             element_size: dtype.size() as u32,
         });
         let mismatch = Mismatch {
-            region: name,
-            tag,
-            address: format!("0x{address:x}"),
-            size,
+            region: name.into(),
+            tag: buffer.tag.into(),
+            address: format!("0x{:x}", buffer.address),
+            size: buffer.size,
             dtype: dtype.name().into(),
             tolerance: if comparison.is_exact() { "exact".into() } else { comparison.tolerance.to_string() },
-            offset: first.offset,
+            offset: first.offset - buffer.offset,
             recorded: first.recorded,
             replayed: first.replayed,
             differing: tally.differing,
@@ -89,7 +90,7 @@ fn line(mismatch: &Mismatch) -> String {
     let place = match (mismatch.region.as_str(), mismatch.tag.as_str()) {
         ("outside", _) => format!("address {}, outside all recorded memory", mismatch.address),
         ("allocation", "") => format!("the allocation at {} ({} bytes)", mismatch.address, mismatch.size),
-        ("allocation", tag) => format!("{tag} (the allocation at {}, {} bytes)", mismatch.address, mismatch.size),
+        ("allocation", tag) => format!("{tag} ({} bytes at {})", mismatch.size, mismatch.address),
         (name, _) => format!("the variable {name}"),
     };
     let errors = match mismatch.largest {

@@ -10,6 +10,7 @@ use mneme_model::tolerance::measure::Errors;
 
 use super::report::MismatchLocation;
 use super::resident::ResidentMemory;
+use crate::recording::snapshot::Buffer;
 use crate::verify::comparison::{Comparison, ElementTally, Part, RegionComparison};
 
 /// Contents of pieces that differ from the recording.
@@ -89,19 +90,22 @@ impl Survey {
             let (place, _) = memory.place(observed.piece);
             let comparison = comparison(part, comparisons);
             let numbers = !comparison.is_exact() || comparison.shown.is_some();
-            let (region, tag, address, size) = match place {
-                MismatchLocation::Region(_, region) => {
-                    let tag = if region.variable.is_some() { String::new() } else { region.tag.clone() };
-                    (region.variable.clone().unwrap_or_else(|| "allocation".into()), tag, region.address, region.size)
+            let (region, buffer) = match place {
+                MismatchLocation::Region(number, region) => {
+                    let start = part.map_or(0, |(_, part)| comparisons[number].range(part, region.size).start);
+                    let buffer = region.buffer_at(start);
+                    (buffer.variable.unwrap_or("allocation"), buffer)
                 }
-                MismatchLocation::Outside(address, size) => ("outside".into(), String::new(), address, size),
+                MismatchLocation::Outside(address, size) => {
+                    ("outside", Buffer { variable: None, tag: "", offset: 0, address, size })
+                }
             };
             let largest = Some(observed.largest.finite()).filter(|_| numbers);
             Variation {
-                region,
-                tag,
-                address: format!("0x{address:x}"),
-                size,
+                region: region.into(),
+                tag: buffer.tag.into(),
+                address: format!("0x{:x}", buffer.address),
+                size: buffer.size,
                 dtype: comparison.dtype().name().into(),
                 runs: observed.runs,
                 elements: observed.elements,

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use mneme_model::hash::ChunkId;
 use mneme_model::tolerance::Tolerance;
 use mneme_recording::RecordingError;
-use mneme_recording::manifest::{CHUNK, MemoryState};
+use mneme_recording::manifest::{AnnotatedPart, CHUNK, MemoryState};
 use mneme_recording::mask::Mask;
 use mneme_recording::poison::{PATTERN, PoisonMap};
 use mneme_recording::store::Store;
@@ -39,6 +39,8 @@ pub struct SnapshotRegion {
     pub tag: String,
     /// The comparison that the application requested.
     pub tolerance: Option<Tolerance>,
+    /// Its ranges with annotations of their own.
+    pub annotated: Vec<AnnotatedPart>,
     /// Whether others could write to it while it was recorded.
     pub shared: bool,
     pub address: u64,
@@ -134,6 +136,7 @@ impl SnapshotLayout {
                 code: before.variable.is_some_and(|variable| variable.code),
                 tag: before.tag.to_owned(),
                 tolerance: before.tolerance,
+                annotated: before.parts.to_vec(),
                 shared: before.shared,
                 address: before.address,
                 size: before.size,
@@ -216,7 +219,39 @@ impl SnapshotLayout {
     }
 }
 
+/// The buffer that contains a byte: a device variable, an allocation, or an annotated part of one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Buffer<'a> {
+    /// The name of the device variable, or `None`.
+    pub variable: Option<&'a str>,
+    /// The tag of an allocation or a part, or "".
+    pub tag: &'a str,
+    /// Offset in the region, bytes.
+    pub offset: u64,
+    pub address: u64,
+    pub size: u64,
+}
+
 impl SnapshotRegion {
+    /// The buffer that contains the byte at an offset.
+    pub fn buffer_at(&self, offset: u64) -> Buffer<'_> {
+        match self.annotated.iter().find(|part| part.range().contains(&offset)) {
+            Some(AnnotatedPart { offset, size, annotation }) => Buffer {
+                variable: None,
+                tag: &annotation.tag,
+                offset: *offset,
+                address: self.address + offset,
+                size: *size,
+            },
+            None => {
+                let variable = self.variable.as_deref();
+                // The tag of a variable is its name.
+                let tag = if variable.is_some() { "" } else { &self.tag };
+                Buffer { variable, tag, offset: 0, address: self.address, size: self.size }
+            }
+        }
+    }
+
     /// The place of the prologue in the shared memory, bytes.
     pub fn file_offset(&self) -> u64 {
         self.offset as u64
@@ -398,14 +433,8 @@ mod tests {
     use mneme_recording::store::StoreWriter;
 
     fn state(moment: Moment, chunks: Vec<ChunkId>, size: u64) -> MemoryState {
-        let allocation = Allocation {
-            address: 0x1000_0000_0000,
-            size,
-            kind: AllocationKind::Arena,
-            tag: String::new(),
-            tolerance: None,
-            shared: false,
-        };
+        let allocation =
+            Allocation { address: 0x1000_0000_0000, size, kind: AllocationKind::Arena, ..Allocation::default() };
         MemoryState {
             header: Header { moment, allocations: vec![allocation], ..Header::default() },
             chunks: vec![chunks],

@@ -28,7 +28,7 @@ fn line(variation: &Variation, runs: usize) -> String {
     let name = match (variation.region.as_str(), variation.tag.as_str()) {
         ("outside", _) => format!("memory outside all buffers at {}", variation.address),
         ("allocation", "") => format!("the allocation at {} ({} bytes)", variation.address, variation.size),
-        ("allocation", tag) => format!("{tag} (the allocation at {}, {} bytes)", variation.address, variation.size),
+        ("allocation", tag) => format!("{tag} ({} bytes at {})", variation.size, variation.address),
         (name, _) => format!("the variable {name}"),
     };
     let errors = variation.largest.map_or_else(String::new, |Largest { absolute, relative, ulp }| {
@@ -57,7 +57,7 @@ pub fn write<'a>(
     for variation in variations.iter().filter(|variation| variation.runs > 0) {
         match (tolerance(variation), target(variation, &arguments)) {
             (Some(tolerance), Some(target)) => {
-                let rule = ToleranceRule { target, tolerance };
+                let rule = ToleranceRule { memory: target.into(), tolerance };
                 rules.set(rule.clone());
                 written.push(rule);
             }

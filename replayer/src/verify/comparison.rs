@@ -135,9 +135,10 @@ pub struct RegionComparison {
 }
 
 impl RegionComparison {
-    /// Combines parts with their offsets, ascending from 0. Merges neighbours with equal comparisons.
+    /// Combines parts with their offsets, ascending from 0. Merges neighbours with equal comparisons, unless they have a
+    /// norm: it is for one part as a whole.
     pub fn new(mut parts: Vec<(u64, Comparison)>) -> Self {
-        parts.dedup_by(|later, earlier| later.1 == earlier.1);
+        parts.dedup_by(|later, earlier| later.1 == earlier.1 && later.1.tolerance.norm == Norm::None);
         Self { parts }
     }
 
@@ -159,7 +160,9 @@ impl RegionComparison {
             let (from, to) = (part.start.max(offset), part.end.min(end));
             (from < to).then(|| (number, (from - offset) as usize..(to - offset) as usize))
         };
-        (0..self.parts.len()).filter_map(of)
+        let first = self.parts.partition_point(|(start, _)| *start <= offset).saturating_sub(1);
+        let last = self.parts.partition_point(|(start, _)| *start < end);
+        (first..last).filter_map(of)
     }
 }
 
@@ -223,6 +226,10 @@ mod tests {
         assert_eq!(cuts(20, 8), [(1, 0..4), (2, 4..8)]);
         assert_eq!((region.range(0, 40), region.range(2, 40)), (0..16, 24..40));
         assert_eq!((region.part(1), region.part(2)), (&integers, &floats));
+        let tolerance = Tolerance { norm: Norm::L2, ..Tolerance::default() };
+        let norm = Comparison { tolerance, ..Comparison::default() };
+        let fields = RegionComparison::new(vec![(0, norm), (8, norm)]);
+        assert_eq!(fields.cuts(4, 8).collect::<Vec<_>>(), [(0, 0..4), (1, 4..8)], "a norm for each field");
     }
 
     fn bytes<const N: usize, T: Copy>(values: &[T], of: fn(T) -> [u8; N]) -> Vec<u8> {

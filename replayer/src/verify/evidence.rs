@@ -52,7 +52,7 @@ pub fn of(snapshot: &Snapshot, comparisons: &[RegionComparison]) -> Evidence {
             if !comparison.is_exact() {
                 rules += 1;
                 if rules <= MOST_TOLD {
-                    evidence.rules.push(rule(region, comparison));
+                    evidence.rules.push(rule(region, &bytes, comparison));
                 }
             }
             if comparison.tolerance.ignore {
@@ -77,14 +77,17 @@ pub fn of(snapshot: &Snapshot, comparisons: &[RegionComparison]) -> Evidence {
     evidence
 }
 
-fn rule(region: &SnapshotRegion, comparison: &Comparison) -> String {
-    let place = match (&region.variable, region.tag.as_str()) {
+fn rule(region: &SnapshotRegion, bytes: &Range<usize>, comparison: &Comparison) -> String {
+    let buffer = region.buffer_at(bytes.start as u64);
+    let place = match (buffer.variable, buffer.tag) {
         (Some(name), _) => format!("variable {name}"),
-        (None, "") => format!("allocation at 0x{:x}", region.address),
-        (None, tag) => format!("{tag} at 0x{:x}", region.address),
+        (None, "") => format!("allocation at 0x{:x}", buffer.address),
+        (None, tag) => format!("{tag} at 0x{:x}", buffer.address),
     };
+    let (offset, length) = (bytes.start as u64 - buffer.offset, bytes.len() as u64);
+    let range = if length < buffer.size { format!("{length} bytes at offset {offset} of ") } else { String::new() };
     let slack = if comparison.slack > 0.0 { format!(" or {:e} absolute", comparison.slack) } else { String::new() };
-    format!("{place}: {}{slack}", comparison.tolerance)
+    format!("{range}{place}: {}{slack}", comparison.tolerance)
 }
 
 /// Counts some bytes of a region, all of which have the same comparison.

@@ -21,7 +21,7 @@ use mneme_model::tolerance::{DataType, Norm, Threshold, Tolerance};
 use mneme_recording::RecordingError;
 use mneme_recording::leads::Leads;
 use mneme_recording::manifest::MemoryState;
-use mneme_recording::rules::{RuleRegion, RuleTarget, Rules, ToleranceRule};
+use mneme_recording::rules::{RuleMemory, RuleRegion, RuleTarget, RuledPart, Rules, ToleranceRule};
 use mneme_system::arguments::ValueError;
 
 use crate::recording::instance::RecordedInstance;
@@ -44,7 +44,7 @@ pub struct ToleranceOptions {
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToleranceOption {
     /// `None` for all buffers.
-    pub target: Option<RuleTarget>,
+    pub memory: Option<RuleMemory>,
     pub tolerance: Tolerance,
 }
 
@@ -54,16 +54,28 @@ impl ToleranceOption {
     /// # Errors
     /// The text is malformed.
     pub fn parse(text: &str) -> Result<Self, ValueError> {
-        let (target, tolerance) = match text.split_once('=') {
-            Some((target, tolerance)) => (Some(read_target(target)?), tolerance),
+        let (memory, tolerance) = match text.split_once('=') {
+            Some((memory, tolerance)) => (Some(read_memory(memory)?), tolerance),
             None => (None, text),
         };
         let tolerance = read_tolerance(tolerance)?;
-        if tolerance.ignore && target.is_none() {
+        if tolerance.ignore && memory.is_none() {
             return Err("ignore needs a buffer: write BUFFER=ignore".into());
         }
-        Ok(Self { target, tolerance })
+        Ok(Self { memory, tolerance })
     }
+}
+
+/// Parses `BUFFER` or `BUFFER@OFFSET+BYTES`. Other text after an `@` belongs to a name.
+fn read_memory(text: &str) -> Result<RuleMemory, ValueError> {
+    let range = text.rsplit_once('@').and_then(|(target, range)| {
+        let (offset, bytes) = range.split_once('+')?;
+        Some((target, offset.parse().ok()?, bytes.parse().ok()?))
+    });
+    let Some((target, offset, bytes)) = range else { return read_target(text).map(RuleMemory::from) };
+    let memory = RuleMemory { target: read_target(target)?, offset, bytes: Some(bytes) };
+    memory.check()?;
+    Ok(memory)
 }
 
 fn read_target(text: &str) -> Result<RuleTarget, ValueError> {
@@ -134,9 +146,22 @@ pub struct Bounds {
 struct PartBounds {
     /// Its offset in the region.
     offset: u64,
+    address: u64,
+    size: u64,
     elements: Elements,
     /// The rule for it alone.
     own: Option<Tolerance>,
+}
+
+impl PartBounds {
+    /// The comparison by offset. The rest of an element that began before the part is compared exactly.
+    fn with(self, comparison: Comparison) -> impl Iterator<Item = (u64, Comparison)> {
+        let size = comparison.dtype().size() as u64;
+        let starts_whole = self.offset == 0 || comparison.tolerance.ignore;
+        let rest = if starts_whole { 0 } else { self.address.next_multiple_of(size) - self.address };
+        let split = (rest > 0).then(|| (self.offset, Comparison::default()));
+        split.into_iter().chain((rest < self.size).then(|| (self.offset + rest, comparison)))
+    }
 }
 
 /// A tolerance for all regions that it fits.
@@ -173,38 +198,37 @@ impl Bounds {
         regions: &[SnapshotRegion],
         options: &ToleranceOptions,
     ) -> Result<Self, RecordingError> {
-        let rules = Rules::load(&recorded.database)?;
+        let mut rules = Rules::load(&recorded.database)?;
         let arguments = elements::argument_pointers(recorded);
         let elements = elements::of_regions(recorded, regions);
-        let named = Rules {
-            rules: options
-                .tolerances
-                .iter()
-                .filter_map(|entry| Some(ToleranceRule { target: entry.target.clone()?, tolerance: entry.tolerance }))
-                .collect(),
-            ..Rules::default()
-        };
+        let named = options.tolerances.iter();
+        // The last rule decides.
+        rules
+            .rules
+            .extend(named.filter_map(|it| Some(ToleranceRule { memory: it.memory.clone()?, tolerance: it.tolerance })));
         let (mut left_out, mut contested) = (Vec::new(), Vec::new());
         let moments = &recorded.moments;
         let of = |(region, stretches): (&SnapshotRegion, Vec<(u64, Elements)>)| {
             let may_be_others = region.shared
                 && has_changed(region.address, &moments.prologue, &moments.epilogue)
                 && !is_led_to(range(region), regions.iter().map(range), &moments.prologue);
-            let ends = stretches.iter().skip(1).map(|(next, _)| *next).chain([region.size]);
-            let part = |((offset, elements), end): (&(u64, Elements), u64)| {
-                let (address, size) = (region.address + offset, end - offset);
-                let place = RuleRegion { address, size, ..place(region) };
-                let said = named.of(&place, &arguments).or_else(|| rules.of(&place, &arguments)).or(region.tolerance);
-                if said.is_none() && may_be_others {
+            let starts: Vec<u64> = stretches.iter().map(|(start, _)| *start).collect();
+            let part = |RuledPart { offset, size, annotated, tolerance }: RuledPart<'_>| {
+                let address = region.address + offset;
+                let elements = match annotated.map(|part| part.annotation.tolerance.dtype) {
+                    Some(dtype) if dtype != DataType::default() => Elements::Of(dtype),
+                    _ => stretches[starts.partition_point(|start| *start <= offset) - 1].1,
+                };
+                if tolerance.is_none() && may_be_others {
                     left_out.push((address, size));
                 }
-                if said.is_none() && *elements == Elements::Contested {
+                if tolerance.is_none() && elements == Elements::Contested {
                     contested.push(address);
                 }
-                let own = said.or_else(|| may_be_others.then(Tolerance::ignored));
-                PartBounds { offset: *offset, elements: *elements, own }
+                let own = tolerance.or_else(|| may_be_others.then(Tolerance::ignored));
+                PartBounds { offset, address, size, elements, own }
             };
-            stretches.iter().zip(ends).map(part).collect()
+            rules.divide(&place(region), &starts, &arguments).into_iter().map(part).collect()
         };
         let regions = regions.iter().zip(elements).map(of).collect();
         Ok(Self { regions, general: general(options), left_out, contested })
@@ -251,9 +275,9 @@ impl Bounds {
                     .find_map(|general| general.for_elements(part.elements))
                     .unwrap_or_default(),
             };
-            (part.offset, Comparison { shown: part.elements.dtype(), ..comparison })
+            part.with(Comparison { shown: part.elements.dtype(), ..comparison })
         };
-        self.regions.iter().map(|parts| RegionComparison::new(parts.iter().map(of).collect())).collect()
+        self.regions.iter().map(|parts| RegionComparison::new(parts.iter().flat_map(of).collect())).collect()
     }
 }
 
@@ -283,19 +307,26 @@ pub fn stray<'a>(
     recorded: &RecordedInstance,
     regions: &[SnapshotRegion],
     options: &'a ToleranceOptions,
-) -> Option<&'a RuleTarget> {
+) -> Option<&'a RuleMemory> {
     let arguments = elements::argument_pointers(recorded);
-    let mut named = options.tolerances.iter().filter_map(|entry| entry.target.as_ref());
-    named.find(|target| !regions.iter().any(|region| target.names(&place(region), &arguments)))
+    let mut named = options.tolerances.iter().filter_map(|entry| entry.memory.as_ref());
+    named.find(|memory| !regions.iter().any(|region| memory.names(&place(region), &arguments)))
 }
 
 /// A region in the form that rules use.
 pub fn place(region: &SnapshotRegion) -> RuleRegion<'_> {
-    RuleRegion { variable: region.variable.as_deref(), tag: &region.tag, address: region.address, size: region.size }
+    RuleRegion {
+        variable: region.variable.as_deref(),
+        tag: &region.tag,
+        address: region.address,
+        size: region.size,
+        tolerance: region.tolerance,
+        parts: &region.annotated,
+    }
 }
 
 fn general(options: &ToleranceOptions) -> Vec<General> {
-    let stated = options.tolerances.iter().rev().filter(|entry| entry.target.is_none()).map(|entry| General {
+    let stated = options.tolerances.iter().rev().filter(|entry| entry.memory.is_none()).map(|entry| General {
         comparison: Comparison { tolerance: entry.tolerance, ..Comparison::default() },
         unknown: true,
         forced: false,
@@ -327,7 +358,7 @@ mod tests {
     fn bounds(dtype: Option<DataType>, own: Option<Tolerance>, options: &ToleranceOptions) -> Bounds {
         let elements = dtype.map_or(Elements::Unknown, Elements::Of);
         Bounds {
-            regions: vec![vec![PartBounds { offset: 0, elements, own }]],
+            regions: vec![vec![PartBounds { offset: 0, address: 0x1000, size: 64, elements, own }]],
             general: general(options),
             ..Bounds::default()
         }
@@ -340,7 +371,7 @@ mod tests {
     #[test]
     fn what_several_types_point_to_is_compared_exactly() {
         let options = ToleranceOptions { tolerances: vec![entry("f32:1")], ..ToleranceOptions::default() };
-        let part = |offset, elements| PartBounds { offset, elements, own: None };
+        let part = |offset, elements| PartBounds { offset, address: 0x1000 + offset, size: 16, elements, own: None };
         let parts = vec![part(0, Elements::Of(DataType::F64)), part(16, Elements::Contested)];
         let bounds =
             Bounds { regions: vec![parts], general: general(&options), contested: vec![0x1010], ..Bounds::default() };
@@ -349,6 +380,24 @@ mod tests {
         assert!(bounds.contested_text().unwrap().contains("0x1010"));
         let strict = Bounds { general: Vec::new(), ..bounds };
         assert_eq!(strict.contested_text(), None, "everything is compared exactly");
+    }
+
+    #[test]
+    fn the_rest_of_a_split_element_is_compared_exactly() {
+        let own = Tolerance { dtype: DataType::F64, threshold: 1.0, ..Tolerance::default() };
+        let part = |offset, size, own| PartBounds {
+            offset,
+            address: 0x1000 + offset,
+            size,
+            elements: Elements::Unknown,
+            own: Some(own),
+        };
+        let parts = vec![part(0, 4, own), part(4, 8, Tolerance::ignored()), part(12, 20, own), part(32, 4, own)];
+        let bounds = Bounds { regions: vec![parts], ..Bounds::default() };
+        let region = &bounds.comparisons(None)[0];
+        let found: Vec<_> = region.cuts(0, 36).map(|(number, bytes)| (bytes, region.part(number).tolerance)).collect();
+        let exact = Tolerance::default();
+        assert_eq!(found, [(0..4, own), (4..12, Tolerance::ignored()), (12..16, exact), (16..36, own)]);
     }
 
     #[test]
@@ -362,7 +411,7 @@ mod tests {
         };
         assert_eq!(
             entry("argument:1=f64:1e-9:relative:l2"),
-            ToleranceOption { target: Some(RuleTarget::Argument(1)), tolerance: relative }
+            ToleranceOption { memory: Some(RuleTarget::Argument(1).into()), tolerance: relative }
         );
         assert_eq!(
             entry("f32:0.5").tolerance,
@@ -370,16 +419,19 @@ mod tests {
         );
         assert_eq!(
             entry("address:0x10=ignore"),
-            ToleranceOption { target: Some(RuleTarget::Address(16)), tolerance: Tolerance::ignored() }
+            ToleranceOption { memory: Some(RuleTarget::Address(16).into()), tolerance: Tolerance::ignored() }
         );
         assert_eq!(
             entry("tag:a b=exact"),
-            ToleranceOption { target: Some(RuleTarget::Tag("a b".into())), tolerance: Tolerance::default() }
+            ToleranceOption { memory: Some(RuleTarget::Tag("a b".into()).into()), tolerance: Tolerance::default() }
         );
+        let memory = |text| entry(text).memory.unwrap().to_string();
+        assert_eq!(memory("argument:1@8+16=ignore"), "16 bytes at offset 8 of argument 1");
+        assert_eq!(memory("tag:a@b+c=ignore"), "tag a@b+c");
         assert_eq!(entry("variable:x=i32:2:ulp").tolerance.kind, Threshold::Ulp);
         for wrong in [
             "", "f32", "f80:1", "f32:x", "f32:-1", "f32:1:near", "f32:1:ulp:l3", "f32:1:ulp:l1:x", "ignore",
-            "argument:x=exact", "3=exact",
+            "argument:x=exact", "3=exact", "argument:1@8+0=ignore", "@0+8=ignore",
         ] {
             assert!(ToleranceOption::parse(wrong).is_err(), "{wrong}");
         }
@@ -412,9 +464,8 @@ mod tests {
                 address,
                 size: 8,
                 kind: AllocationKind::Vendor,
-                tag: String::new(),
-                tolerance: None,
                 shared: true,
+                ..Allocation::default()
             };
             let header = Header { allocations: vec![allocation(0x1000), allocation(0x2000)], ..Header::default() };
             MemoryState { header, chunks: [first, second].map(|byte| vec![recorded_id(&[byte; 8])]).into() }

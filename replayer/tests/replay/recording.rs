@@ -101,9 +101,7 @@ fn state(
                 address: DATA,
                 size: contents[2].len() as u64,
                 kind: AllocationKind::Arena,
-                tag: String::new(),
-                tolerance: None,
-                shared: false,
+                ..Allocation::default()
             }],
             arguments,
             pair: None,

@@ -9,12 +9,13 @@ use std::path::{Path, PathBuf};
 use mneme_e2e::apps::{arch, compile_flags, link_flags, recordable_clang, sources, toolkit};
 use mneme_e2e::command::{Run, run};
 use mneme_e2e::hip::have_hip;
-use mneme_e2e::installation::{Cudart, TestDevice, have_compiler, library, program};
+use mneme_e2e::installation::{Cudart, TestDevice, checkout, have_compiler, library, program};
 use mneme_e2e::platform::{hip_arch, hip_clang, hip_llvm, nvcc, plain_clang};
-use mneme_e2e::recording::{TestInstance, load_kernels};
+use mneme_e2e::recording::{TestInstance, is_named, load_kernels};
 use mneme_model::tolerance::{DataType, Norm, Threshold, Tolerance};
-use mneme_recording::manifest::MemoryState;
-use mneme_system::toolkits;
+use mneme_recording::manifest::{Allocation, MemoryState};
+use mneme_system::{exit, toolkits};
+use tempfile::TempDir;
 
 fn config(key: &str) -> String {
     let outcome = run(program("mneme")).args(["config", key]).succeed();
@@ -232,41 +233,105 @@ fn cmake_with_hip() {
     }
 }
 
-/// Records a program that annotates its buffers. They keep differing if `silent` is set.
-#[track_caller]
-fn record_annotated(command: &[&Path]) {
-    let record = |silent: bool| {
+/// The two kernels of a program that annotates its buffers: that of its own buffers, and that of a pool.
+struct Annotated {
+    instances: [TestInstance; 2],
+    allocations: Vec<Allocation>,
+    stderr: String,
+    _folder: TempDir,
+}
+
+impl Annotated {
+    /// The program annotates nothing if `silent` is set.
+    #[track_caller]
+    fn record(command: &[&Path], silent: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let recording = run(program("mneme"))
             .args(["record".as_ref(), "-rdb".as_ref(), folder.path().as_os_str(), "--".as_ref()])
             .args(command)
-            .env("MNEME_DEVICE", TestDevice::under_test().name());
+            .env("MNEME_DEVICE", TestDevice::under_test().name())
+            .env("PYTHONPATH", checkout().join("python"));
         let outcome = if silent { recording.env("WOBBLE_SILENT", "1") } else { recording }.succeed();
-        assert!(outcome.stdout.contains("wobble: ok"), "{outcome}");
-        let (database, kernel) = load_kernels(folder.path()).remove(0);
-        let (id, instance) = kernel.instances.first_key_value().expect("an instance");
-        let state =
-            MemoryState::load(&folder.path().join(&instance.prologue)).unwrap_or_else(|error| panic!("{error}"));
-        (TestInstance::new(&database, id), state.header.allocations, folder)
-    };
-    let (instance, allocations, _folder) = record(false);
+        assert_eq!(outcome.stdout.matches("wobble: ok").count(), 2, "{outcome}");
+        let kernels = load_kernels(folder.path());
+        let mut allocations = Vec::new();
+        let instances = ["wobble", "wobble_pool"].map(|name| {
+            let (database, kernel) = kernels.iter().find(|(_, kernel)| is_named(kernel, name)).expect(name);
+            let (id, instance) = kernel.instances.first_key_value().expect("an instance");
+            let state =
+                MemoryState::load(&folder.path().join(&instance.prologue)).unwrap_or_else(|error| panic!("{error}"));
+            allocations = state.header.allocations;
+            TestInstance::new(database, id)
+        });
+        Self { instances, allocations, stderr: outcome.stderr, _folder: folder }
+    }
+}
+
+/// Records a program that annotates its buffers, and the same without annotations. Returns the former.
+#[track_caller]
+fn record_annotated(command: &[&Path]) -> Annotated {
+    let annotated = Annotated::record(command, false);
+    let allocations = &annotated.allocations;
     let tolerance = |tag: &str| {
-        let found = allocations.iter().find(|allocation| allocation.tag == tag);
-        found
-            .and_then(|allocation| allocation.tolerance)
-            .unwrap_or_else(|| panic!("no tolerance for {tag}: {allocations:?}"))
+        // Arrays of Python are ranges.
+        let of = |it: &Allocation| match it.parts.as_slice() {
+            [part] if part.annotation.tag == tag => Some(part.annotation.tolerance),
+            _ => it.tolerance.filter(|_| it.tag == tag),
+        };
+        allocations.iter().find_map(of).unwrap_or_else(|| panic!("no tolerance for {tag}: {allocations:?}"))
     };
     let values =
         Tolerance { dtype: DataType::F64, threshold: 1e-8, kind: Threshold::Relative, norm: Norm::None, ignore: false };
     assert_eq!(tolerance("values"), values);
     assert!(tolerance("ticks").ignore);
-    instance.verify("default<O3>", &[]);
-    let (instance, allocations, _folder) = record(true);
+    let pool = allocations.iter().find(|it| it.parts.len() > 1).expect("a pool");
+    let fields: Vec<_> = pool.parts.iter().map(|it| (it.offset, it.size, it.annotation.tag.as_str())).collect();
+    assert_eq!(fields, [(0, 8000, "values"), (8000, 8000, "ticks"), (16000, 4000, "numbers")]);
+    let of = |index: usize| pool.parts[index].annotation.tolerance;
+    let numbers = Tolerance { dtype: DataType::U32, ..Tolerance::default() };
+    assert_eq!((of(0), of(1).ignore, of(2)), (values, true, numbers));
+    annotated.instances.iter().for_each(|instance| _ = instance.verify("default<O3>", &[]));
+    let silent = Annotated::record(command, true);
     assert!(
-        allocations.iter().all(|allocation| allocation.tag.is_empty() && allocation.tolerance.is_none()),
-        "{allocations:?}"
+        silent.allocations.iter().all(|it| it.tag.is_empty() && it.tolerance.is_none() && it.parts.is_empty()),
+        "{:?}",
+        silent.allocations
     );
-    instance.refute("default<O3>", &[]);
+    silent.instances.iter().for_each(|instance| _ = instance.refute("default<O3>", &[]));
+    annotated
+}
+
+/// Results, messages, commands and rules name the parts of an allocation.
+#[track_caller]
+fn parts_are_named(annotated: &Annotated) {
+    assert!(annotated.stderr.contains("its allocation ends at 0x"), "{}", annotated.stderr);
+    assert!(annotated.stderr.contains("it splits an element of 4 bytes (u32)"), "{}", annotated.stderr);
+    let [_, pool] = &annotated.instances;
+    let evidence = &pool.verify("default<O3>", &[])["Result"]["evidence"];
+    assert!(evidence["ignored"].as_u64() >= Some(8000), "{evidence}");
+    let rules = evidence["rules"].as_array().expect("rules");
+    let start = annotated.allocations.iter().find(|it| it.parts.len() > 1).expect("a pool").address;
+    let ticks = format!("ticks at {:#x}: ignored", start + 8000);
+    assert!(rules.iter().any(|rule| *rule == ticks.as_str()), "{evidence}");
+    let mismatch = &pool.refute("default<O3>", &["--tolerance", "tag:values=exact"])["Result"]["mismatch"];
+    assert_eq!((&mismatch["tag"], &mismatch["size"]), (&"values".into(), &8000.into()), "{mismatch}");
+    pool.refute("default<O3>", &["--tolerance", "argument:0@8000+4=exact"]);
+    pool.verify("default<O3>", &["--tolerance", "argument:0@0+20000=ignore", "--tolerance", "tag:numbers=exact"]);
+    let outcome = pool.replay("default<O3>").args(["--tolerance", "argument:0@0+20001=ignore"]);
+    outcome.exit_with(exit::BAD_USAGE).complains("20001 bytes at offset 0 of argument 0");
+    let database = pool.database.to_str().unwrap();
+    let shown = run(program("mneme")).args(["show", database]).succeed();
+    assert!(shown.stdout.contains("+8000") && shown.stdout.contains("ticks (ignored)"), "{shown}");
+    let annotate = |options: &[&str]| run(program("mneme")).args(["annotate", database]).args(options);
+    annotate(&["--argument", "0", "--offset", "20000", "--bytes", "1", "--ignore"]).exit_with(exit::BAD_USAGE);
+    annotate(&["--argument", "0", "--offset", "8", "--ignore"]).exit_with(exit::BAD_USAGE);
+    let rule = ["--tag", "ticks", "--offset", "4000", "--bytes", "8"];
+    let exact = ["--dtype", "u64", "--absolute", "0"];
+    let listed = annotate(&[&rule[..], &exact].concat()).succeed();
+    assert!(listed.stdout.contains("8 bytes at offset 4000 of tag ticks: u64 within 0e0"), "{listed}");
+    pool.refute("default<O3>", &[]);
+    annotate(&[&rule[..], &["--remove"]].concat()).succeed();
+    pool.verify("default<O3>", &[]);
 }
 
 #[test]
@@ -289,7 +354,10 @@ fn annotations_from_every_language() {
         if TestDevice::under_test() == TestDevice::Cpu {
             assert!(plain.succeed().stdout.contains("wobble: ok"), "{language}: without the recorder");
         }
-        record_annotated(&[&executable]);
+        let annotated = record_annotated(&[&executable]);
+        if language == "c" {
+            parts_are_named(&annotated);
+        }
     }
     record_annotated(&[Path::new("python3"), &source.join("annotated.py"), &build.path().join("libwobble.so")]);
 }

@@ -192,7 +192,7 @@ fn facts_hold_for_pointers_to_global_memory() {
     let values = arguments(&[&out.to_le_bytes(), &input.to_le_bytes(), &77i32.to_le_bytes(), &2.5f32.to_le_bytes()]);
     let allocation = |address| {
         let kind = AllocationKind::Arena;
-        Allocation { address, size: 4096, kind, tag: String::new(), tolerance: None, shared: false }
+        Allocation { address, size: 4096, kind, ..Allocation::default() }
     };
     let allocations = [allocation(out), allocation(input)];
     let recorded = RecordedLaunch { arguments: &values, allocations: &allocations, ..RecordedLaunch::default() };

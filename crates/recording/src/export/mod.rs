@@ -276,7 +276,7 @@ mod tests {
                 kind,
                 tag: "out".into(),
                 tolerance: Some(annotated),
-                shared: false,
+                ..Allocation::default()
             });
             let header = Header {
                 moment,

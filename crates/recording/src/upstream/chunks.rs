@@ -114,7 +114,7 @@ fn allocation(block: &FileBlock) -> Allocation {
         kind: AllocationKind::Arena,
         tag: block.annotation.tag.clone(),
         tolerance,
-        shared: false,
+        ..Allocation::default()
     }
 }
 
