@@ -1,14 +1,52 @@
-//! The feedback of a judgement, as plain text for a person or a model.
+//! The texts of a judgement, which are plain and short, because people and models read them.
 //!
-//! It says what happened, where, and what to try or what is missing.
+//! The feedback says what happened, where, and what to try or what is missing. Compilers, recordings and candidates
+//! wrote parts of it.
 
 use mneme_model::evaluation::{FEEDBACK, Judgement, Verdict};
-use mneme_model::result::Evidence;
+use mneme_model::result::{Doubt, Evidence};
 use mneme_model::text::{ratio, shorten};
 use mneme_model::units::time;
+use mneme_system::console::plain;
 
-/// The text for a judgement whose other fields are known. `reason` is the replayer's or the compiler's own.
-pub fn of(judgement: &Judgement, reason: &str) -> String {
+/// The longest text besides the feedback, characters, and the most texts of a list.
+const LONGEST: usize = 500;
+const MOST: usize = 20;
+
+/// The judgement with its feedback. `reason` is the replayer's or the compiler's own.
+pub fn complete(judgement: Judgement, reason: &str) -> Judgement {
+    let feedback = of(&judgement, reason);
+    with(judgement, &feedback)
+}
+
+/// The judgement with this feedback. Cleans all texts except for the id, which is the client's own.
+pub fn with(mut judgement: Judgement, feedback: &str) -> Judgement {
+    judgement.feedback = shorten(plain(feedback).trim_end(), FEEDBACK);
+    let mut texts = Vec::new();
+    if let Some(compiler) = &mut judgement.compiler {
+        texts.push(&mut compiler.message);
+        texts.extend(&mut compiler.file);
+    }
+    if let Some(wrong) = &mut judgement.first_wrong {
+        texts.extend([&mut wrong.buffer, &mut wrong.dtype, &mut wrong.expected, &mut wrong.got]);
+    }
+    if let Some(evidence) = &mut judgement.evidence {
+        texts.push(&mut evidence.not_searched);
+        let named = evidence.doubts.iter_mut().filter_map(|doubt| match doubt {
+            Doubt::KeepsState { variables } => Some(variables),
+            _ => None,
+        });
+        for list in named.chain([&mut evidence.rules]) {
+            list.truncate(MOST);
+            texts.extend(list);
+        }
+    }
+    texts.into_iter().for_each(|text| *text = shorten(&plain(text), LONGEST));
+    judgement
+}
+
+/// The text for a judgement whose other fields are known.
+fn of(judgement: &Judgement, reason: &str) -> String {
     let mut text = match judgement.verdict {
         Verdict::Faster | Verdict::Slower | Verdict::Inconclusive => compared(judgement),
         Verdict::Incorrect => incorrect(judgement, reason),
@@ -18,7 +56,7 @@ pub fn of(judgement: &Judgement, reason: &str) -> String {
     if let Some(evidence) = judgement.evidence.as_ref().filter(|_| judgement.verdict != Verdict::Unproven) {
         text += &verified(evidence);
     }
-    shorten(text.trim_end(), FEEDBACK)
+    text
 }
 
 fn compared(judgement: &Judgement) -> String {
@@ -110,4 +148,38 @@ fn verified(evidence: &Evidence) -> String {
         fresh.agreed,
         fresh.tried.saturating_sub(fresh.discarded)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use mneme_model::evaluation::{CandidateId, CompilerMessage, WrongElement};
+
+    #[test]
+    fn texts_are_short_and_steer_no_terminal() {
+        let long = "\u{1b}[31m\u{202e}".repeat(10_000);
+        let id = CandidateId::Text(long.clone());
+        let wrong = WrongElement {
+            buffer: long.clone(),
+            dtype: "f32".into(),
+            index: 3,
+            elements: u64::MAX,
+            expected: "0.1".into(),
+            got: long.clone(),
+            differing: 1,
+        };
+        let compiler = CompilerMessage { message: long.clone(), file: Some(long.clone()), line: Some(7), column: None };
+        let line = serde_json::json!({"schema": 1, "id": id, "verdict": "invalid", "feedback": ""});
+        let draft = with(serde_json::from_value(line).unwrap(), &long);
+        let judgement = Judgement { first_wrong: Some(wrong), compiler: Some(compiler), elapsed: 0.1, ..draft.clone() };
+        for judgement in [complete(judgement.clone(), &long), draft] {
+            assert_eq!((judgement.id.as_ref(), judgement.verdict), (Some(&id), Verdict::Invalid));
+            assert!(judgement.feedback.starts_with("Invalid") || judgement.feedback.starts_with("\\u001b"));
+            let texts = serde_json::to_string(&Judgement { id: None, ..judgement.clone() }).unwrap();
+            assert!(texts.len() < 5000 && !texts.replace("\\\\u", "").contains("\\u"), "{texts}");
+            assert!(!texts.contains('\u{202e}') && judgement.feedback.chars().count() < 1500);
+        }
+        let found = complete(judgement, "").first_wrong.unwrap();
+        assert_eq!((found.index, found.elements, found.expected.as_str()), (3, u64::MAX, "0.1"));
+    }
 }

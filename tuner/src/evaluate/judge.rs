@@ -8,7 +8,7 @@ use std::slice;
 use std::time::{Duration, Instant};
 
 use mneme_model::configuration::Configuration;
-use mneme_model::evaluation::{Judgement, Speedup, Spilled, VERSION, Verdict, WrongElement};
+use mneme_model::evaluation::{CandidateId, Judgement, Speedup, Spilled, VERSION, Verdict, WrongElement};
 use mneme_model::protocol::Code;
 use mneme_model::result::{Mismatch, ReplayResult, ReplayStatus};
 use mneme_recording::database::KernelRecord;
@@ -264,7 +264,7 @@ impl Judge {
         let Refusal { status, reason, time_limit } = refusal;
         let compiler = (status == ReplayStatus::CompileError).then(|| code::message(&reason));
         let judgement = Judgement { status: status.name().into(), compiler, time_limit, ..draft(candidate) };
-        Judgement { feedback: feedback::of(&judgement, &reason), ..judgement }
+        feedback::complete(judgement, &reason)
     }
 
     /// The judgement on replays with these results, and on a comparison if there was one.
@@ -306,7 +306,7 @@ impl Judge {
         };
         let shortage = result.evidence.as_ref().filter(|_| verdict == Verdict::Unproven && result.error.is_empty());
         let reason = shortage.map_or_else(|| failure::in_full(&result), |evidence| evidence.shortage());
-        Judgement { feedback: feedback::of(&judgement, &reason), ..judgement }
+        feedback::complete(judgement, &reason)
     }
 }
 
@@ -332,12 +332,12 @@ fn draft(candidate: &Prepared) -> Judgement {
 }
 
 /// The judgement on a line that names no new candidate.
-pub fn unread(id: Option<&mneme_model::evaluation::CandidateId>, reason: &str) -> Judgement {
-    Judgement {
+pub fn unread(id: Option<&CandidateId>, reason: &str) -> Judgement {
+    let judgement = Judgement {
         schema: VERSION,
         id: id.cloned(),
         verdict: Verdict::Invalid,
-        feedback: reason.into(),
+        feedback: String::new(),
         candidate: String::new(),
         status: String::new(),
         speedup: None,
@@ -352,7 +352,8 @@ pub fn unread(id: Option<&mneme_model::evaluation::CandidateId>, reason: &str) -
         time_limit: None,
         code: None,
         elapsed: 0.0,
-    }
+    };
+    feedback::with(judgement, reason)
 }
 
 fn first_wrong(mismatch: &Mismatch) -> WrongElement {
