@@ -46,6 +46,21 @@ impl Compiler {
         let (Self::Clang(path) | Self::Nvrtc(path)) = self;
         path
     }
+
+    /// Its name and version, for people; the path if they are unknown.
+    pub fn version(&self) -> String {
+        let said = match self {
+            Self::Clang(program) => {
+                found(program).and_then(|program| Command::new(program).arg("--version").stderr(Stdio::null()).output())
+            }
+            // Its name has the full version.
+            Self::Nvrtc(library) => {
+                return library.canonicalize().unwrap_or_else(|_| library.clone()).display().to_string();
+            }
+        };
+        let line = said.ok().and_then(|said| Some(String::from_utf8_lossy(&said.stdout).lines().next()?.to_owned()));
+        line.unwrap_or_else(|| self.path().display().to_string())
+    }
 }
 
 /// How to compile a source file.

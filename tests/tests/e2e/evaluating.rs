@@ -274,6 +274,60 @@ fn of_sessions_whose_proposals_are_the_original_hardly_any_has_a_winner() {
 }
 
 #[test]
+fn verdicts_are_resumed_only_as_they_were_made() {
+    if !have_compiler("verdicts_are_resumed_only_as_they_were_made") {
+        return;
+    }
+    let kernel = Kernel::tuned();
+    fs::write(kernel.path("plus.h"), "#define PLUS 1.0f\n").unwrap();
+    let source = format!("#include \"plus.h\"\n{}", BASE.replace("in[i], ROUNDS", "in[i] + PLUS, ROUNDS"));
+    let lines = kernel.candidates(&[json!({"id": "a", "source": source})]);
+    let evaluate = |more: &[&str]| {
+        kernel.evaluate("results").args(["--candidates".as_ref(), lines.as_os_str()]).args(["--resume"]).args(more)
+    };
+    let first = evaluate(&[]).succeed();
+    assert_eq!(by_id(&first.stdout)["a"].verdict, Verdict::Incorrect, "{first}");
+    for more in [&["--rtol", "0.5"][..], &["--atol", "9"], &["--tolerance", "f32:9"], &["--source-flag=-DX"]] {
+        let refused = evaluate(more).exit_with(64);
+        assert!(refused.stdout.is_empty() && refused.stderr.contains(more[0].split('=').next().unwrap()), "{refused}");
+    }
+    assert_eq!(evaluate(&[]).succeed().stdout, first.stdout);
+    fs::write(kernel.path("plus.h"), "#define PLUS 0.0f\n").unwrap();
+    let other = evaluate(&[]).exit_with(64);
+    assert!(other.stdout.contains("another candidate"), "{other}");
+}
+
+#[test]
+fn texts_are_short_and_plain() {
+    if !have_compiler("texts_are_short_and_plain") {
+        return;
+    }
+    let kernel = Kernel::tuned();
+    let steering = "\u{1b}[31m\u{7}\u{202e}";
+    let lines = kernel.candidates(&[
+        json!({"id": "long", "x".repeat(3000): 1}),
+        json!({"id": "error", "source": format!("#error {}", "z".repeat(100_000))}),
+        json!({"id": "ir", "ir": format!("define void @f() {{ {steering} }}")}),
+        json!({"id": "ptx", "ptx": format!(".version 8.5 {steering}")}),
+        json!({"id": "passes", "config": {"passes": steering}}),
+        json!({"id": "field", "config": {steering: 1}}),
+        json!({"id": "option", "source": BASE, "options": [steering]}),
+        json!({"id": "source", "source": format!("#error {steering}")}),
+    ]);
+    let outcome = kernel.evaluate("results").args(["--candidates".as_ref(), lines.as_os_str()]).exit_with(64);
+    let found = by_id(&outcome.stdout);
+    assert_eq!(found.len(), 8, "{outcome}");
+    for (id, judgement) in found {
+        assert!(judgement.feedback.chars().count() < 1500 && !judgement.feedback.is_empty(), "{id}: {judgement:#?}");
+        let message = judgement.compiler.map(|compiler| compiler.message).unwrap_or_default();
+        assert!(message.chars().count() <= 500, "{id}: {message}");
+        for text in [&judgement.feedback, &message] {
+            assert!(!text.contains(['\u{1b}', '\u{7}', '\u{202e}']), "{id}: {text:?}");
+        }
+    }
+}
+
+#[test]
 fn a_source_reads_no_recording_beside_it() {
     if !have_compiler("a_source_reads_no_recording_beside_it") {
         return;

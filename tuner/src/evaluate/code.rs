@@ -10,6 +10,7 @@ use mneme_builds::source::{self, Compiler, CudaSource, SourceError};
 use mneme_model::configuration::{Changes, Configuration, Effect, FIELDS};
 use mneme_model::evaluation::CompilerMessage;
 use mneme_model::protocol::Code;
+use mneme_model::hash::chunk_id;
 use mneme_model::result::ReplayStatus;
 use mneme_recording::database::KernelRecord;
 use mneme_system::files::{private, trust};
@@ -58,7 +59,8 @@ pub struct Workshop {
     flags: Vec<String>,
     arch: String,
     /// Headers for a confined compiler.
-    readable: Option<Readable>,
+    readable: Readable,
+    is_confined: bool,
     limit: Duration,
 }
 
@@ -103,7 +105,8 @@ impl Workshop {
         let private = [folder_of(database), folder_of(&folder)].into();
         let roots = [includes, source::included(&options.source_flags)].concat();
         Ok(Self {
-            readable: (!options.unconfined).then_some(Readable { roots, private }),
+            readable: Readable { roots, private },
+            is_confined: !options.unconfined,
             folder,
             base,
             compiler,
@@ -118,8 +121,25 @@ impl Workshop {
         self.limit = limit;
     }
 
-    pub fn base(&self) -> &str {
-        self.base.as_ref().map_or("", |base| &base.text)
+    /// The compiler and its version.
+    pub fn compiler(&self) -> String {
+        self.compiler.version()
+    }
+
+    /// A checksum of a candidate, of the source that it changes, and of the headers that either includes.
+    pub fn digest(&self, request: &Request) -> String {
+        let base = self.base.as_ref().map_or("", |base| &base.text);
+        let own = request.digest(base);
+        let source = match &request.given {
+            Given::Ir(_) | Given::Ptx(_) => return own,
+            Given::Recorded if request.options.is_empty() => return own,
+            Given::Recorded => base.to_owned(),
+            Given::Source(text) => text.clone(),
+            Given::Diff(text) | Given::Blocks(text) => format!("{base}\n{text}"),
+        };
+        let headers = self.readable.included(source);
+        let all = headers.iter().flat_map(|sum| sum.to_le_bytes());
+        if headers.is_empty() { own } else { chunk_id(&own.bytes().chain(all).collect::<Vec<_>>()).to_string() }
     }
 
     /// The candidate's code; `None` for the recorded code.
@@ -164,7 +184,7 @@ impl Workshop {
         }
         let file = self.write(digest, "kernel.cu", text.as_bytes())?;
         let flags = [&self.flags[..], &request.options].concat();
-        let readable = self.readable.as_ref().map(Readable::files);
+        let readable = self.is_confined.then(|| self.readable.files());
         let source = CudaSource {
             file: &file,
             compiler: &self.compiler,

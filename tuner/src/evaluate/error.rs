@@ -30,6 +30,11 @@ pub enum EvaluateError {
     Taken(PathBuf),
     #[error("{folder} holds verdicts for another recording: {what} differs; name another --results-dir", folder = folder.display())]
     Foreign { folder: PathBuf, what: &'static str },
+    #[error(
+        "{folder} holds verdicts that were made otherwise: {what} was {before}, and is {now}; pass the same, or name another --results-dir",
+        folder = folder.display()
+    )]
+    Otherwise { folder: PathBuf, what: String, before: String, now: String },
     /// No candidate can be compiled.
     #[error(transparent)]
     Compiler(SourceError),
@@ -42,7 +47,7 @@ impl EvaluateError {
         match self {
             Self::Recording(error) => error.exit_status(),
             Self::Unread { source, .. } => trust::exit_status(source),
-            Self::Usage(_) | Self::Taken(_) | Self::Foreign { .. } => exit::BAD_USAGE,
+            Self::Usage(_) | Self::Taken(_) | Self::Foreign { .. } | Self::Otherwise { .. } => exit::BAD_USAGE,
             Self::Incomplete | Self::Compiler(_) | Self::Unwritten { .. } => exit::INTERNAL,
             Self::Session(error) => error.exit_status(),
         }

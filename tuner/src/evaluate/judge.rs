@@ -22,6 +22,7 @@ use crate::candidate::CandidateNumber;
 use crate::confirm::{self, Confirmation, FinalistOutcome, RoundSettings};
 use crate::evaluator::Evaluator;
 use crate::failure;
+use crate::measured::Measured;
 use crate::metric::{self, Metric};
 use crate::server::{Runs, ServerCommand};
 use crate::session::proof;
@@ -118,6 +119,11 @@ impl Judge {
             seed: options.seed.or_else(|| mneme_system::random::number().ok()).unwrap_or(0),
             submitted: 0,
         })
+    }
+
+    /// The device, its driver, and the versions of what compiles for it.
+    pub fn place(&self) -> String {
+        Measured::default().on(self.evaluator.greeting()).place().unwrap_or_default()
     }
 
     /// The time limit for compiling a source.

@@ -100,8 +100,11 @@ fn evaluate(options: &EvaluateOptions) -> Result<i32, EvaluateError> {
     let subject = Subject::choose(options)?;
     let mut input = Input::open(options)?;
     let folder = options.results_dir.clone().unwrap_or_else(|| default_folder("mneme-evaluations"));
-    let verdicts = Verdicts::open(&folder, options.resume, &subject.database, &subject.record, &subject.ids)?;
+    let mut verdicts = Verdicts::open(&folder, options.resume, &subject.database, &subject.record, &subject.ids)?;
     let workshop = Workshop::open(options, &subject.database, &subject.record, &folder)?;
+    let conditions = [("Mneme's version", env!("CARGO_PKG_VERSION").to_owned()), ("the compiler", workshop.compiler())];
+    let conditions = conditions.into_iter().chain(options.judging());
+    verdicts.depend_on(conditions.map(|(what, value)| (what.to_owned(), value)).collect())?;
     let mut evaluation = Evaluation { options, subject, verdicts, workshop, judge: None, end, counts: BTreeMap::new() };
     // Compilers run at the same time.
     let most = std::thread::available_parallelism().map_or(1, usize::from);
@@ -153,7 +156,7 @@ impl Evaluation<'_> {
                 }
                 Ok(request) if !ids.insert(request.id.to_string()) => later.push(Ok(request)),
                 Ok(request) => {
-                    let digest = request.digest(self.workshop.base());
+                    let digest = self.workshop.digest(&request);
                     match self.verdicts.of(&request.id) {
                         None => new.push((request, digest)),
                         Some(known) if known.candidate == digest => print(known)?,
@@ -181,7 +184,9 @@ impl Evaluation<'_> {
             Some(judge) => judge,
             None => {
                 let commands = subject.commands(options, verdicts.folder())?;
-                judge.insert(Judge::start(options, &subject.record, &subject.ids, commands)?)
+                let started = Judge::start(options, &subject.record, &subject.ids, commands)?;
+                verdicts.depend_on([("the device".to_owned(), started.place())].into())?;
+                judge.insert(started)
             }
         };
         workshop.limit(judge.compile_limit());

@@ -115,12 +115,29 @@ pub struct EvaluateOptions {
     /// Folder for verdicts and candidates' code [default: a new one in mneme-evaluations]
     #[arg(long, value_name = "FOLDER", help_heading = RESULTS)]
     pub results_dir: Option<PathBuf>,
-    /// Go on in --results-dir: print the verdicts that are there without judging those candidates again
+    /// Go on in --results-dir with the same options: print the verdicts that are there without judging those candidates
+    /// again
     #[arg(long, requires = "results_dir", help_heading = RESULTS)]
     pub resume: bool,
     /// Trust this folder and everything in it, whoever owns it; may be repeated [default: MNEME_TRUST]
     #[arg(long, value_name = "FOLDER", help_heading = RESULTS)]
     pub trust: Vec<PathBuf>,
+}
+
+impl EvaluateOptions {
+    /// The options that verdicts depend on, with their values.
+    pub fn judging(&self) -> Vec<(&'static str, String)> {
+        let number = |number: Option<f64>| number.map_or_else(|| "the default".into(), |number| number.to_string());
+        vec![
+            ("--rtol", number(self.rtol)),
+            ("--atol", number(self.atol)),
+            ("--tolerance", format!("{:?}", self.tolerance)),
+            ("--source-flag", format!("{:?}", self.source_flags)),
+            ("--device", self.device.clone().unwrap_or_else(|| "the default".into())),
+            ("--trial-timeout", number(self.trial_timeout)),
+            ("--confirm-time", number(Some(self.confirm_time))),
+        ]
+    }
 }
 
 fn limit(text: &str) -> Result<f64, ValueError> {

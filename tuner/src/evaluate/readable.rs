@@ -3,9 +3,12 @@
 //! A recording often lies beside the kernel's source, and no candidate may see memory after the launch. Landlock can
 //! allow a folder only with everything that is or will be in it. Each file is therefore allowed by itself.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+
+use mneme_model::hash::checksum;
+use mneme_system::files::regular;
 
 /// The most files that are allowed; those in nearer folders come first.
 const MOST: usize = 20_000;
@@ -38,6 +41,38 @@ impl Readable {
         }
         found
     }
+
+    /// Checksums of the headers that a source includes, and of those that they include. Conditions are not evaluated, and
+    /// macros count if they contain a name.
+    pub fn included(&self, source: String) -> Vec<u64> {
+        let files: HashSet<PathBuf> = self.files().into_iter().collect();
+        let roots: Vec<PathBuf> = self.roots.iter().filter_map(|root| root.canonicalize().ok()).collect();
+        let mut found = BTreeMap::new();
+        let mut waiting = vec![source];
+        // Flags include roots that are files.
+        let mut next: Vec<PathBuf> = roots.iter().filter(|root| root.is_file()).cloned().collect();
+        loop {
+            for path in next.drain(..).filter(|path| files.contains(path)) {
+                found.entry(path).or_insert_with_key(|path| {
+                    let bytes = regular::read(path).unwrap_or_default();
+                    waiting.push(String::from_utf8_lossy(&bytes).into_owned());
+                    checksum(&bytes)
+                });
+            }
+            let Some(text) = waiting.pop() else { return found.into_values().collect() };
+            let folders = || found.keys().filter_map(|path| path.parent()).chain(roots.iter().map(PathBuf::as_path));
+            let folders: HashSet<&Path> = folders().collect();
+            for name in named(&text) {
+                next.extend(folders.iter().filter_map(|folder| folder.join(name).canonicalize().ok()));
+            }
+        }
+    }
+}
+
+/// What directives name: the texts in quotes and angle brackets of lines with a `#`, also in a diff.
+fn named(text: &str) -> Vec<&str> {
+    let lines = text.lines().filter(|line| line.contains('#'));
+    lines.flat_map(|line| line.split(['"', '<', '>']).skip(1)).filter(|name| !name.trim().is_empty()).collect()
 }
 
 /// The names in a folder.
@@ -82,5 +117,28 @@ mod tests {
             [] as [PathBuf; 0]
         );
         assert_eq!(of(&["sub/deep/h.h"]), ["sub/deep/h.h"].map(PathBuf::from));
+    }
+
+    #[test]
+    fn headers_of_headers_count() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            std::fs::create_dir_all(folder.path().join(name).parent().unwrap()).unwrap();
+            std::fs::write(folder.path().join(name), text).unwrap();
+        };
+        for (name, text) in
+            [("a.h", "# include <sub/b.h>\n"), ("sub/b.h", "#include \"c.h\"\n"), ("sub/c.h", ""), ("d.h", "")]
+        {
+            write(name, text);
+        }
+        let readable = Readable { roots: vec![folder.path().into()], private: Vec::new() };
+        let of = |text: &str| readable.included(text.into());
+        assert_eq!([of("#include \"a.h\"").len(), of("x d.h").len(), of("#define A \"sub/b.h\"").len()], [3, 0, 2]);
+        assert!(of("#include </etc/passwd>\n#include \"../nonesuch\"").is_empty());
+        let before = of("+#include \"a.h\"");
+        write("d.h", "other");
+        assert_eq!(before, of("+#include \"a.h\""));
+        write("sub/c.h", "other");
+        assert_ne!(before, of("+#include \"a.h\""));
     }
 }

@@ -1,6 +1,6 @@
 //! The verdicts of an evaluation, in its results folder.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use mneme_model::evaluation::{CandidateId, Judgement};
@@ -13,12 +13,17 @@ use crate::results::{self, JsonLines, ResultsError};
 
 const VERDICTS: &str = "verdicts.jsonl";
 const MEASURED: &str = "recording.json";
+const JUDGED: &str = "judged.json";
+
+/// What verdicts depend on besides the recording and the candidate, such as tolerances, by name.
+pub type Conditions = BTreeMap<String, String>;
 
 /// The file of verdicts, and what is in it.
 pub struct Verdicts {
     folder: PathBuf,
     file: JsonLines,
     known: HashMap<String, Judgement>,
+    conditions: Conditions,
 }
 
 impl Verdicts {
@@ -48,7 +53,24 @@ impl Verdicts {
             None => results::write_whole(&path, &now)?,
         }
         let named = |it: Judgement| Some((it.id.as_ref()?.to_string(), it));
-        Ok(Self { folder: folder.into(), file, known: known.into_iter().filter_map(named).collect() })
+        let known: HashMap<_, _> = known.into_iter().filter_map(named).collect();
+        let earlier = results::read_file(&folder.join(JUDGED))?.filter(|_| !known.is_empty());
+        Ok(Self { folder: folder.into(), file, known, conditions: earlier.unwrap_or_default() })
+    }
+
+    /// Notes what verdicts depend on.
+    ///
+    /// # Errors
+    /// Verdicts that are in the folder depend on something else.
+    pub fn depend_on(&mut self, conditions: Conditions) -> Result<(), EvaluateError> {
+        for (what, now) in conditions {
+            let before = self.conditions.entry(what.clone()).or_insert_with(|| now.clone());
+            if *before != now {
+                let (folder, before) = (self.folder.clone(), before.clone());
+                return Err(EvaluateError::Otherwise { folder, what, before, now });
+            }
+        }
+        Ok(results::write_whole(&self.folder.join(JUDGED), &self.conditions)?)
     }
 
     pub fn folder(&self) -> &Path {
