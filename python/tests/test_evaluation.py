@@ -1,6 +1,10 @@
 """mneme.evaluate: candidates of a recorded kernel and their verdicts."""
 
 import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Union
 
@@ -81,6 +85,55 @@ def test_an_evaluation_that_cannot_begin_says_why(database: Path, tmp_path: Path
             future.result()
         with pytest.raises(EngineError):
             running.submit(WRONG)
+
+
+SLOW = """
+template <int N, int M> struct F { static constexpr long v = F<N - 1, 2 * M>::v + F<N - 1, 2 * M + 1>::v; };
+template <int M> struct F<0, M> { static constexpr long v = 1; };
+long q = F<24, 1>::v;
+"""
+
+
+def with_word(word: str) -> list[str]:
+    """Commands of processes with this word."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_text().replace("\0", " ") if entry.name.isdigit() else ""
+        except OSError:
+            continue
+        found += [words] if word in words else []
+    return found
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_an_evaluation_ends_while_a_source_compiles(database: Path, tmp_path: Path) -> None:
+    def is_compiling() -> bool:
+        return any("clang" in words for words in with_word(str(tmp_path)))
+
+    with Evaluator(database, device=DEVICE, results_dir=tmp_path / "one") as running:
+        future = running.submit(SLOW)
+        wait_until(is_compiling)
+        start = time.monotonic()
+        running.process.terminate()
+        with pytest.raises(EngineError) as error:
+            future.result()
+        assert error.value.status == 143 and time.monotonic() - start < 5
+    code = (
+        f"import mneme; mneme.evaluate({str(database)!r}, [{SLOW!r}], device={DEVICE!r}, results_dir={str(tmp_path)!r})"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL) as child:
+        wait_until(is_compiling)
+        child.kill()
+    start = time.monotonic()
+    wait_until(lambda: not with_word(str(tmp_path)))
+    assert time.monotonic() - start < 5
 
 
 def test_text_that_is_no_unicode_is_refused(database: Path) -> None:

@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::getpid;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 use signal_hook::low_level::{pipe, signal_name};
@@ -69,6 +71,17 @@ pub fn listen() -> std::io::Result<()> {
     });
     LISTENER.get_or_init(|| Listener { noted, wake });
     Ok(())
+}
+
+/// Has SIGTERM come as soon as nobody can read standard output, which is a pipe, any more: the caller has ended.
+pub fn end_with_reader() {
+    std::thread::spawn(|| {
+        let output = std::io::stdout();
+        // An error is reported, whatever is waited for.
+        let mut waiting = [PollFd::new(output.as_fd(), PollFlags::empty())];
+        while poll(&mut waiting, PollTimeout::NONE) == Err(Errno::EINTR) {}
+        let _ = kill(getpid(), Signal::SIGTERM);
+    });
 }
 
 /// # Errors A signal came.

@@ -74,6 +74,8 @@ pub struct CudaSource<'a> {
     pub arch: &'a str,
     /// The compiler's time limit.
     pub limit: Duration,
+    /// Whether this program is to end, and the compiler with it.
+    pub has_to_stop: fn() -> bool,
     /// If a stranger may have written the source: the files that it may include. The compiler then runs confined:
     /// besides these it reads only its own installation, the system's headers, and toolkits.
     pub confined: Option<&'a [PathBuf]>,
@@ -127,7 +129,7 @@ impl CudaSource<'_> {
                     (_, Some((library, options))) => self.nvrtc(library, options)?,
                     (compiler, None) => self.clang(compiler.path())?,
                 };
-                tools::run(command.stdout(output).stderr(words), self.limit)
+                tools::run(command.stdout(output).stderr(words), self.limit, self.has_to_stop)
             });
         let status = status.map_err(|source| match source.kind() {
             io::ErrorKind::Unsupported => SourceError::NotConfined { compiler: compiler.clone() },

@@ -57,7 +57,8 @@ impl ReplacementFile {
                 let compiler =
                     compiler.clone().unwrap_or_else(|| source::usual_clang(modules().iter().map(Vec::as_slice)));
                 let compiler = Compiler::Clang(compiler);
-                let source = CudaSource { file, compiler: &compiler, flags, arch, limit, confined: None };
+                let (has_to_stop, confined): (fn() -> bool, _) = (|| false, None);
+                let source = CudaSource { file, compiler: &compiler, flags, arch, limit, has_to_stop, confined };
                 return Ok(source.compile().map(Replacement::Ir).map_err(|error| {
                     let status = match error {
                         SourceError::Late { .. } => ReplayStatus::Timeout,

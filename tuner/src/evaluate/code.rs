@@ -21,6 +21,7 @@ use super::options::EvaluateOptions;
 use super::patch;
 use super::readable::Readable;
 
+use crate::interrupt;
 /// Options of clang that a candidate may have: no other can name a file or start a program.
 const ALLOWED: [&str; 16] = [
     "-D", "-U", "-O", "-std=", "-W", "-ffast-math", "-fno-fast-math", "-ffp-contract=",
@@ -193,6 +194,7 @@ impl Workshop {
             limit: self.limit,
             confined: readable.as_deref(),
         };
+            has_to_stop: || interrupt::check().is_err(),
         match source.compile() {
             Ok(code) => Ok(Ok(Some(match self.compiler {
                 Compiler::Clang(_) => Code::IrFile(self.write(digest, "kernel.bc", &code)?),

@@ -170,6 +170,7 @@ struct Stream {
 impl Stream {
     fn open(path: &Path) -> Result<Self, EvaluateError> {
         let file = if path == Path::new("-") {
+            interrupt::end_with_reader();
             std::io::stdin().as_fd().try_clone_to_owned().map(File::from)
         } else {
             trust::open(path)

@@ -68,8 +68,9 @@ pub fn output(command: &mut Command) -> io::Result<Output> {
     guard.guard(command).output()
 }
 
-/// Runs the program to its end; `None` if it exceeds `limit` and was killed, with all processes that it started.
-pub fn run(command: &mut Command, limit: Duration) -> io::Result<Option<ExitStatus>> {
+/// Runs the program to its end; `None` if it exceeded `limit`, or had to stop, and was killed, with all processes that it
+/// started.
+pub fn run(command: &mut Command, limit: Duration, has_to_stop: fn() -> bool) -> io::Result<Option<ExitStatus>> {
     let guard = GroupGuard::start()?;
     let mut child = guard.guard(command).spawn()?;
     let start = Instant::now();
@@ -78,7 +79,7 @@ pub fn run(command: &mut Command, limit: Duration) -> io::Result<Option<ExitStat
         if let Some(status) = child.try_wait()? {
             return Ok(Some(status));
         }
-        if start.elapsed() >= limit {
+        if start.elapsed() >= limit || has_to_stop() {
             drop(guard);
             return child.wait().map(|_| None);
         }
@@ -109,12 +110,14 @@ mod tests {
             command
         };
         let [first, second] = ["first", "second"].map(|name| folder.path().join(name));
-        assert!(run(&mut shell("wait", &first), Duration::from_millis(100)).unwrap().is_none());
+        let long = Duration::from_secs(20);
+        assert!(run(&mut shell("wait", &first), Duration::from_millis(100), || false).unwrap().is_none());
+        assert!(run(&mut shell("wait", &first), long, || true).unwrap().is_none());
         // Leftover processes of a program also end with it.
-        assert!(run(&mut shell("", &second), Duration::from_secs(20)).unwrap().is_some());
+        assert!(run(&mut shell("", &second), long, || false).unwrap().is_some());
         [first, second].iter().for_each(|go| std::fs::write(go, "").unwrap());
         std::thread::sleep(Duration::from_secs(1));
         assert_eq!(said.read().unwrap(), b"");
-        assert!(run(&mut Command::new("true"), Duration::from_secs(20)).unwrap().unwrap().success());
+        assert!(run(&mut Command::new("true"), long, || false).unwrap().unwrap().success());
     }
 }
