@@ -3,14 +3,15 @@
 //! Candidates are strangers: a source can name any file, in `#include`, `#embed` or a link. Its compiler therefore runs
 //! confined, and options of candidates are limited to those that name no file.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mneme_builds::source::{self, Compiler, CudaSource, SourceError};
 use mneme_model::configuration::{Changes, Configuration, Effect, FIELDS};
 use mneme_model::evaluation::CompilerMessage;
-use mneme_model::protocol::Code;
 use mneme_model::hash::chunk_id;
+use mneme_model::protocol::Code;
 use mneme_model::result::ReplayStatus;
 use mneme_recording::database::KernelRecord;
 use mneme_system::files::{private, trust};
@@ -20,11 +21,12 @@ use super::input::{Given, Request};
 use super::options::EvaluateOptions;
 use super::patch;
 use super::readable::Readable;
-
 use crate::interrupt;
-/// Options of clang that a candidate may have: no other can name a file or start a program.
+
+/// Options of clang that a candidate may have: no other can name a file or start a program. The front end always works
+/// for `-O3`; the field `passes` of a configuration chooses the optimisations.
 const ALLOWED: [&str; 16] = [
-    "-D", "-U", "-O", "-std=", "-W", "-ffast-math", "-fno-fast-math", "-ffp-contract=",
+    "-D", "-U", "-O3", "-std=", "-W", "-ffast-math", "-fno-fast-math", "-ffp-contract=",
     "-fgpu-flush-denormals-to-zero", "-fcuda-flush-denormals-to-zero", "-funroll-loops", "-fno-unroll-loops",
     "-fassociative-math", "-freciprocal-math", "-fno-signed-zeros", "-ffinite-math-only",
 ];
@@ -192,9 +194,9 @@ impl Workshop {
             flags: &flags,
             arch: &self.arch,
             limit: self.limit,
+            has_to_stop: || interrupt::check().is_err(),
             confined: readable.as_deref(),
         };
-            has_to_stop: || interrupt::check().is_err(),
         match source.compile() {
             Ok(code) => Ok(Ok(Some(match self.compiler {
                 Compiler::Clang(_) => Code::IrFile(self.write(digest, "kernel.bc", &code)?),
@@ -207,7 +209,8 @@ impl Workshop {
                 time_limit: Some(seconds),
             })),
             Err(SourceError::Rejected { text, .. }) => {
-                let reason = text.replace(&format!("{}/", file.parent().unwrap_or(&file).display()), "");
+                let text = text.replace(&format!("{}/", file.parent().unwrap_or(&file).display()), "");
+                let reason = text.lines().map(without_refusal).collect::<Vec<_>>().join("\n");
                 Ok(Err(Refusal { status: ReplayStatus::CompileError, reason, time_limit: None }))
             }
             Err(error) => Err(EvaluateError::Compiler(error)),
@@ -238,7 +241,13 @@ fn folder_of(path: &Path) -> PathBuf {
 
 fn is_allowed(option: &str) -> bool {
     let is_switch = |allowed: &str| allowed.starts_with("-f") && !allowed.ends_with('=');
-    let fits = |allowed: &&str| option == *allowed || (!is_switch(allowed) && option.starts_with(*allowed));
+    let is_whole = |allowed: &str| allowed == "-O3" || is_switch(allowed);
+    // Without a value, an option takes the next one for it.
+    let fits = |allowed: &&str| match option.strip_prefix(*allowed) {
+        Some("") => is_whole(allowed) || *allowed == "-W",
+        Some(_) => !is_whole(allowed),
+        None => false,
+    };
     // -Wa, -Wl and -Wp pass options to other programs.
     let passes_on = option.starts_with("-W") && option.contains(',');
     ALLOWED.iter().any(fits) && !passes_on
@@ -258,20 +267,31 @@ pub fn configuration(changes: &Changes, recorded: &Configuration) -> Result<Conf
     let options = configuration.llvm_options.iter().chain(configuration.ptxas_options.iter().flatten());
     let names_file =
         |option: &&String| ["/", "file", "optf", "load", "plugin"].iter().any(|word| option.contains(word));
-    match options.into_iter().find(names_file) {
+    let passes = Some(&configuration.passes).filter(|passes| passes.contains('/') || passes.contains("file"));
+    match options.into_iter().find(names_file).or(passes) {
         Some(option) => Err(Refusal::invalid(format!("a candidate may not have {option}, which may name a file"))),
         None => Ok(configuration),
     }
+}
+
+/// clang's error for a file that confinement refuses, in the words for a file that is not there.
+fn without_refusal(line: &str) -> Cow<'_, str> {
+    let refused = line.strip_suffix("': Permission denied").and_then(|line| line.split_once("cannot open file '"));
+    refused.map_or(line.into(), |(place, file)| format!("{place}'{file}' file not found").into())
 }
 
 /// The first error in the text of a compiler.
 pub fn message(text: &str) -> CompilerMessage {
     let is_error = |line: &&str| line.contains("error:") || line.contains("fatal");
     let line = text.lines().find(is_error).or_else(|| text.lines().next()).unwrap_or_default();
+    let (place, message) = line.split_once("error:").unwrap_or(("", line));
+    let place = place.trim_end();
+    let kinds = ["fatal", "catastrophic"].into_iter();
+    let place =
+        kinds.filter_map(|kind| place.strip_suffix(kind)).next().unwrap_or(place).trim_end().trim_end_matches(':');
     // NVRTC writes `kernel.cu(12): error: …`.
-    let line = line.replacen("): error", ": error", 1).replacen('(', ":", usize::from(line.contains("): error")));
-    let (place, message) = line.split_once("error:").unwrap_or(("", &line));
-    let mut parts = place.trim_end().trim_end_matches("fatal").trim_end().trim_end_matches(':').split(':');
+    let place = place.strip_suffix(')').map_or(place.into(), |place| place.replacen('(', ":", 1));
+    let mut parts = place.split(':');
     let file = parts.next().filter(|file| !file.is_empty()).map(str::to_owned);
     let mut number = || parts.next().and_then(|number| number.trim().parse().ok());
     let (line, column) = (number(), number());
@@ -285,12 +305,12 @@ mod tests {
 
     #[test]
     fn options_of_candidates_name_no_files() {
-        for option in ["-DTILE=32", "-O2", "-std=c++20", "-ffast-math", "-ffp-contract=off", "-Wno-all", "-UX"] {
+        for option in ["-DTILE=32", "-O3", "-std=c++20", "-ffast-math", "-ffp-contract=off", "-Wno-all", "-UX"] {
             assert!(is_allowed(option), "{option}");
         }
         for option in [
-            "-I/etc", "-include", "/etc/passwd", "@file", "-fplugin=x.so", "-ffast-mathematics", "-Xclang", "-o",
-            "-Wa,-I/etc", "-Wp,-MD,/tmp/x", "--cuda-path=/", "-fpass-plugin=x",
+            "-I/etc", "-include", "/etc/passwd", "@file", "-fplugin=x.so", "-ffast-mathematics", "-Xclang", "-o", "-D",
+            "-U", "-std=", "-O0", "-O2", "-Wa,-I/etc", "-Wp,-MD,/tmp/x", "--cuda-path=/", "-fpass-plugin=x",
         ] {
             assert!(!is_allowed(option), "{option}");
         }
@@ -310,6 +330,8 @@ mod tests {
             r#"{"llvm_options": ["-load=x.so"]}"#,
             r#"{"ptxas_options": ["--options-file", "x"]}"#,
             r#"{"llvm_options": ["-x=/etc/passwd"]}"#,
+            r#"{"passes": "memprof-use<profile-filename=x>"}"#,
+            r#"{"passes": "default<O3>,print</etc/passwd>"}"#,
         ] {
             assert_eq!(of(json).unwrap_err().status, ReplayStatus::InvalidConfig, "{json}");
         }
@@ -329,5 +351,18 @@ mod tests {
         let found = message("kernel.cu(7): error: identifier \"f(x)\" is undefined");
         assert_eq!((found.file.as_deref(), found.line, found.column), (Some("kernel.cu"), Some(7), None));
         assert_eq!(found.message, "identifier \"f(x)\" is undefined");
+        let found = message("kernel.cu(1): catastrophic error: cannot open source file \"x.h\"");
+        assert_eq!((found.file.as_deref(), found.line), (Some("kernel.cu"), Some(1)));
+        assert_eq!(found.message, "cannot open source file \"x.h\"");
+    }
+
+    #[test]
+    fn refused_files_are_not_found() {
+        let found = |line| without_refusal(line).into_owned();
+        let there = "kernel.cu:1:10: fatal error: cannot open file '/root/.bashrc': Permission denied";
+        assert_eq!(found(there), "kernel.cu:1:10: fatal error: '/root/.bashrc' file not found");
+        for line in ["#include \"x\" // cannot open file 'é", "cannot open file ': Permission denied", ""] {
+            assert_eq!(found(line), line);
+        }
     }
 }
