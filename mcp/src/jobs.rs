@@ -1,25 +1,21 @@
 //! Jobs: runs of `mneme` that a tool has started.
 //!
-//! A thread of its own runs each job, so the job's processes end if the server does (they get a signal when the thread
-//! that started them is gone). Everything that they print is read; the beginning of standard output is kept for the
+//! A thread of its own runs each job, and a [supervisor](processes) its programs, so that all of a job's processes end
+//! with it or with the server. Everything that they print is read; the beginning of standard output is kept for the
 //! result, and the end of both streams for people and models.
 
 use std::ffi::OsString;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use mneme_sandbox::program::end_with_this_thread;
 use mneme_system::console::plain;
 use mneme_system::install;
-use nix::sys::signal::{Signal, kill};
-use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
-use nix::unistd::Pid;
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -45,8 +41,8 @@ pub struct Step {
     pub arguments: Vec<OsString>,
     /// Where it starts.
     pub folder: PathBuf,
-    /// Whether the result can be read after this exit status.
-    pub accepts: fn(i32) -> bool,
+    /// Whether the result can be made after this exit status and this output.
+    pub accepts: fn(i32, &[u8]) -> bool,
     /// Whether standard output is text for people.
     pub is_text: bool,
 }
@@ -88,7 +84,7 @@ impl Job {
         let _ = self.end.subscribe().wait_for(Option::is_some).await;
     }
 
-    /// Has all its processes end within two seconds.
+    /// Has all its processes end within a few seconds.
     pub fn cancel(&self) {
         self.is_cancelled.store(true, Ordering::Relaxed);
     }
@@ -117,26 +113,21 @@ impl Job {
 
     fn execute(self: &Arc<Self>, step: &Step, start: Instant, limit: Duration) -> Result<Vec<u8>, ToolError> {
         let path = install::locate("mneme").ok_or(ToolError::Incomplete)?;
-        let mark = format!("{}-{}-{}", std::process::id(), self.id, step.command);
-        let mut command = Command::new(&path);
-        command.arg(step.command).args(&step.arguments).current_dir(&step.folder).env(processes::MARK, &mark);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        end_with_this_thread(&mut command);
+        let mut command = Command::new("/proc/self/exe");
+        command.arg(processes::COMMAND).arg(&path).arg(step.command).args(&step.arguments).current_dir(&step.folder);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
         let mut child = command.spawn().map_err(|source| ToolError::Start { path, source })?;
-        let pid = Pid::from_raw(child.id().cast_signed());
         let text = step.is_text;
         let output = self.read(child.stdout.take().expect("standard output is a pipe"), LONGEST_OUTPUT, text);
         let complaints = self.read(child.stderr.take().expect("standard error is a pipe"), 1 << 20, true);
 
-        let outcome = self.wait(pid, start, limit);
-        processes::end(pid, &mark);
-        let status = child.wait().map_or(mneme_system::exit::INTERNAL, |status| {
-            status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default())
-        });
+        let status = self.wait(&mut child, start, limit);
         let output = output.recv_timeout(REST).unwrap_or_default();
         let complaints = complaints.recv_timeout(REST).unwrap_or_default();
-        outcome?;
-        if !(step.accepts)(status) {
+        let status = status?.map_or(mneme_system::exit::INTERNAL, |status| {
+            status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default())
+        });
+        if !(step.accepts)(status, &output) {
             return Err(ToolError::Failed { command: step.command, status, said: said(&complaints) });
         }
         if output.len() >= LONGEST_OUTPUT {
@@ -146,29 +137,31 @@ impl Job {
         Ok(output)
     }
 
-    /// Waits until the process ends, or has to. It keeps its number either way.
-    fn wait(&self, pid: Pid, start: Instant, limit: Duration) -> Result<(), ToolError> {
+    /// Waits until the supervisor ends, or has to.
+    fn wait(
+        &self,
+        child: &mut Child,
+        start: Instant,
+        limit: Duration,
+    ) -> Result<std::io::Result<ExitStatus>, ToolError> {
         let mut asked: Option<(Instant, ToolError)> = None;
         loop {
-            let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-            let ended = !matches!(waitid(Id::Pid(pid), flags), Ok(WaitStatus::StillAlive));
-            match asked.take() {
-                Some((_, why)) if ended => return Err(why),
-                Some((at, why)) if at.elapsed() > GRACE => return Err(why),
-                Some(waiting) => asked = Some(waiting),
-                None if ended => return Ok(()),
-                None => {
-                    let why = if self.is_cancelled.load(Ordering::Relaxed) {
-                        Some(ToolError::Cancelled)
-                    } else {
-                        (start.elapsed() > limit).then_some(ToolError::TooLong(limit.as_secs()))
-                    };
-                    if let Some(why) = why {
-                        // Sessions write what they have found.
-                        let _ = kill(pid, Signal::SIGTERM);
-                        asked = Some((Instant::now(), why));
-                    }
-                }
+            let ended = !matches!(child.try_wait(), Ok(None));
+            let is_late = asked.as_ref().is_some_and(|(at, _)| at.elapsed() > GRACE);
+            if ended || is_late {
+                // Closes its standard input.
+                let status = child.wait();
+                return asked.map_or(Ok(status), |(_, why)| Err(why));
+            }
+            let why = if self.is_cancelled.load(Ordering::Relaxed) {
+                Some(ToolError::Cancelled)
+            } else {
+                (start.elapsed() > limit).then_some(ToolError::TooLong(limit.as_secs()))
+            };
+            if let Some(why) = why.filter(|_| asked.is_none()) {
+                // Sessions write what they have found.
+                let _ = child.stdin.as_mut().map(|input| input.write_all(b"."));
+                asked = Some((Instant::now(), why));
             }
             std::thread::sleep(PAUSE);
         }

@@ -68,6 +68,10 @@ struct CommandLine {
 
 fn main() {
     mneme_sandbox::program::survive_broken_pipes();
+    let words: Vec<_> = std::env::args_os().collect();
+    if words.get(1).is_some_and(|word| word == processes::COMMAND) {
+        exit(processes::supervise(&words[2..]));
+    }
     mneme_manual::write_if_requested(CommandLine::command);
     let options = CommandLine::try_parse().unwrap_or_else(|error| {
         let _ = error.print();

@@ -47,6 +47,10 @@ def recorded(folder: Path) -> Path:
     return recording
 
 
+os.environ["MNEME_MCP_TEST"] = str(os.getpid())
+MARK = f"MNEME_MCP_TEST={os.getpid()}".encode()
+
+
 def environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.startswith(("MNEME_", "PATH", "CUDA_"))}
 
@@ -80,13 +84,19 @@ async def refused(client: Any, tool: str, **arguments: Any) -> str:
     return text
 
 
+SLEEP = f"sleep {os.getpid()}.25"
+"""A process that has left everything of its job but its parent, or not even that."""
+
+
 def processes() -> list[str]:
-    """Processes of jobs, by the variable that all of them inherit."""
+    """Processes of jobs, by a variable that they inherit, or by their command."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
-            if entry.name.isdigit() and b"MNEME_MCP_JOB=" in (entry / "environ").read_bytes():
-                found.append((entry / "cmdline").read_text().replace("\0", " "))
+            words = (entry / "cmdline").read_text().replace("\0", " ") if entry.name.isdigit() else ""
+            is_server = words.startswith("mneme-mcp --allow")
+            if words.strip() == SLEEP or (words and MARK in (entry / "environ").read_bytes() and not is_server):
+                found.append(words)
         except OSError:
             pass
     return found
@@ -218,6 +228,53 @@ def test_a_cancelled_request_ends_its_job(folder: Path, recorded: Path) -> None:
     asyncio.run(session())
 
 
+def test_a_cancelled_poll_leaves_its_job(folder: Path, recorded: Path) -> None:
+    async def session() -> None:
+        async with connected(folder) as client:
+            job = await running(client, folder)
+            task = asyncio.create_task(client.call_tool("job", {"action": "poll", "job": job, "wait": 60}))
+            await asyncio.sleep(0.5)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            await asyncio.sleep(0.5)
+            jobs = (await client.call_tool("job", {"action": "list"})).structured_content["jobs"]
+            assert [it["state"] for it in jobs if it["job"] == job] == ["running"]
+            await client.call_tool("job", {"action": "cancel", "job": job})
+
+    asyncio.run(session())
+
+
+def script(folder: Path, name: str, end: str) -> None:
+    """A program that leaves a process in a session and with an environment of its own."""
+    path = folder / name
+    path.write_text(f"#!/bin/sh\nenv -i setsid {SLEEP} </dev/null >/dev/null 2>&1 &\n{end}\n")
+    path.chmod(0o755)
+
+
+def test_processes_that_leave_their_session_end_too(folder: Path) -> None:
+    script(folder, "background.sh", "sleep 0.3; exec ./matmul")
+
+    async def session() -> None:
+        async with connected(folder) as client:
+            found = await call(client, "record", application=["./background.sh"], recording="other", device=DEVICE)
+            assert found["result"]["exit_status"] == 0 and not processes(), processes()
+
+    asyncio.run(session())
+
+
+def test_one_bad_candidate_leaves_the_verdicts_of_the_others(folder: Path, recorded: Path) -> None:
+    async def session() -> None:
+        async with connected(folder) as client:
+            same = [{"id": "a", "source": "x"}, {"id": "a", "source": "y"}]
+            assert "several" in await refused(client, "evaluate", recording="earlier", candidates=same)
+            options = [{"id": "a", "source": "x"}, {"id": "b", "ir": "", "ptx": ""}]
+            judged = await call(client, "evaluate", recording="earlier", candidates=options, device=DEVICE)
+            assert {it["id"]: it["verdict"] for it in judged["result"]["verdicts"]} == {"a": "invalid", "b": "invalid"}
+
+    asyncio.run(session())
+
+
 def test_nothing_outside_the_folders_is_touched(folder: Path, recorded: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
@@ -295,9 +352,9 @@ def test_malformed_lines_do_not_end_the_server(folder: Path, recorded: Path) -> 
     for line in ("\x00\x01", "[]", "[" * 100_000, '{"jsonrpc": "2.0"}', '{"id": {}, "method": 7}', "null", "{" * 50):
         stdin.write(line + "\n")
     stdin.write("x" * (9 << 20) + "\n")
-    assert "error" in ask(2, "tools/call", name="nonesuch", arguments={})
-    assert "error" in ask(3, "tools/call", arguments=[])
-    assert "error" in ask(4, "nonesuch")
+    assert ask(2, "tools/call", name="nonesuch", arguments={})["error"]["code"] == -32602
+    assert ask(3, "tools/call", arguments=[])["error"]["code"] == -32602
+    assert ask(4, "nonesuch")["error"]["code"] == -32601
     assert ask(5, "tools/call", name="list_kernels", arguments={"wait": 30, "recording": "earlier"})["result"]
 
     task = ask(6, "tools/call", name="tune", arguments=LONG)["result"]
@@ -316,7 +373,10 @@ def test_malformed_lines_do_not_end_the_server(folder: Path, recorded: Path) -> 
     assert server.wait(10) == 0
 
 
-def test_processes_end_with_a_killed_server(folder: Path, recorded: Path) -> None:
+@pytest.mark.parametrize("tool", ["tune", "record"])
+def test_processes_end_with_a_killed_server(folder: Path, recorded: Path, tool: str) -> None:
+    script(folder, "sleeper.sh", SLEEP)
+    arguments = LONG if tool == "tune" else {"application": ["./sleeper.sh"], "recording": "another", "device": DEVICE}
     server = subprocess.Popen(
         ["mneme-mcp", "--allow", str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -325,13 +385,13 @@ def test_processes_end_with_a_killed_server(folder: Path, recorded: Path) -> Non
     lines = [
         {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello},
         {"jsonrpc": "2.0", "method": "notifications/initialized"},
-        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "tune", "arguments": LONG}},
+        {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": tool, "arguments": arguments}},
     ]
     server.stdin.write("".join(json.dumps(line) + "\n" for line in lines))
     server.stdin.flush()
     end = time.monotonic() + 30
-    while len(processes()) < 3:
-        assert time.monotonic() < end
+    while len(processes()) < 4 or (tool == "record" and processes().count(SLEEP + " ") < 2):
+        assert time.monotonic() < end, processes()
         time.sleep(0.05)
     server.kill()
     server.wait()

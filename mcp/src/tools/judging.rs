@@ -188,7 +188,7 @@ impl Tool for Check {
         options.extend(code(place, self.code.as_deref())?);
         options.extend(self.device.map(Device::option));
         let mut step = place.step("replay", options);
-        step.accepts = |status| status <= 1;
+        step.accepts = |status, _| status <= 1;
         Ok(place.job(vec![step], |printed| {
             let mut result = parse("replay", &printed[0])?["Result"].take();
             let has_faults = result["faults"]["findings"].as_array().is_some_and(|findings| !findings.is_empty());
@@ -245,7 +245,7 @@ impl Tool for Bisect {
         if let Some(pipeline) = self.pipeline {
             step.arguments.extend(["--".into(), pipeline.into()]);
         }
-        step.accepts = |status| status <= 5 || status == 125;
+        step.accepts = |status, _| status <= 5 || status == 125;
         Ok(place.job(vec![step], |printed| parse("bisect", &printed[0])))
     }
 }

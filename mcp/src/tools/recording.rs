@@ -60,7 +60,7 @@ impl Application {
         step.folder = folder.unwrap_or(step.folder);
         step.is_text = true;
         // The status is the application's, unless mneme says that it is not.
-        step.accepts = |status| !(64..80).contains(&status);
+        step.accepts = |status, _| !(64..80).contains(&status);
         Ok(place.job(vec![step], move |_| {
             let report = parse_file(command, &summary)?;
             let mut kernels = report["kernels"].as_array().cloned().unwrap_or_default();
@@ -182,10 +182,10 @@ impl Tool for ShowKernel {
                 Ok::<_, ToolError>(place.step("replay", options))
             };
             // The files are there whether or not the kernel verifies.
-            steps.push(Step { accepts: |status| status < 64, ..replay(folder, &[])? });
+            steps.push(Step { accepts: |status, _| status < 64, ..replay(folder, &[])? });
             // Only a check keeps the source's lines in the IR. It is refused for machine code.
             let checked = replay(&folder.join(CHECKED), &["--check", "--timeout=20"])?;
-            steps.push(Step { accepts: |_| true, ..checked });
+            steps.push(Step { accepts: |_, _| true, ..checked });
         }
         Ok(place.job(steps, move |printed| {
             let mut found = json!({"kernels": parse("show", &printed[0])?});

@@ -93,7 +93,7 @@ impl Tool for Tune {
         let mut step = place.step("tune", options);
         step.is_text = true;
         // A session without a winner has a summary, too.
-        step.accepts = |status| [0, 1, 2, 6].contains(&status);
+        step.accepts = |status, _| [0, 1, 2, 6].contains(&status);
         Ok(place.job(vec![step], move |_| session(&results)))
     }
 }

@@ -83,7 +83,13 @@ impl<'a> Place<'a> {
 
     /// A run of `mneme` that prints JSON.
     pub fn step(&self, command: &'static str, arguments: Vec<OsString>) -> Step {
-        Step { command, arguments, folder: self.folders.base().into(), accepts: |status| status == 0, is_text: false }
+        Step {
+            command,
+            arguments,
+            folder: self.folders.base().into(),
+            accepts: |status, _| status == 0,
+            is_text: false,
+        }
     }
 
     /// Removes the folder if a plan has failed and left it empty.
