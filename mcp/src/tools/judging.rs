@@ -1,7 +1,10 @@
 //! The tools that judge: candidates, a kernel itself, and a pipeline that breaks it.
 
+use std::collections::HashSet;
+use std::io::Read;
 use std::path::Path;
 
+use mneme_system::exit;
 use mneme_system::files::{private, regular};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -39,6 +42,48 @@ struct Candidate {
     /// Such as -DTILE=32
     #[serde(default)]
     options: Vec<String>,
+}
+
+impl Candidate {
+    /// The configuration in a file, whose name is the id.
+    fn of_config(file: &str, text: &str) -> Result<Self, ToolError> {
+        let config: Map<String, Value> = serde_json::from_str(text).map_err(|error| wrong(file, 1, &error))?;
+        serde_json::from_value(json!({"id": file, "config": config})).map_err(|error| wrong(file, 1, &error))
+    }
+
+    /// The lines of a file.
+    fn of_lines(file: &str, text: &str) -> Result<Vec<Self>, ToolError> {
+        let lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
+        let read = |(number, line): (usize, &str)| {
+            let mut value: Value = serde_json::from_str(line).map_err(|error| wrong(file, number, &error))?;
+            if let Some(id) = value.get("id").and_then(Value::as_u64) {
+                value["id"] = id.to_string().into();
+            }
+            serde_json::from_value(value).map_err(|error| wrong(file, number, &error))
+        };
+        lines.map(read).collect()
+    }
+}
+
+fn wrong(file: &str, line: usize, error: &serde_json::Error) -> ToolError {
+    ToolError::Arguments(format!("line {line} of '{file}' is no candidate: {}", shorten(&error.to_string())))
+}
+
+fn shorten(text: &str) -> String {
+    text.chars().take(200).collect()
+}
+
+fn too_large() -> ToolError {
+    let (what, limit) = ("the list of candidates", "100 candidates of 2 MiB together");
+    ToolError::TooLarge { what, limit, remedy: "pass some of them, or sources as files" }
+}
+
+/// The text of a file with candidates.
+fn text_of(file: &str, path: &Path) -> Result<String, ToolError> {
+    let unread = |source| ToolError::Unread { path: file.to_owned(), source };
+    let mut text = String::new();
+    let read = regular::open(path).map_err(unread)?.take(LONGEST_CANDIDATES as u64 + 1).read_to_string(&mut text);
+    if read.map_err(unread)? > LONGEST_CANDIDATES { Err(too_large()) } else { Ok(text) }
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -79,17 +124,31 @@ impl Tool for Evaluate {
         if self.candidates.is_empty() && self.files.is_empty() {
             return Err(ToolError::Arguments("there are neither candidates nor files".to_owned()));
         }
+        let folders = place.folders;
+        let (mut candidates, mut files) = (self.candidates, Vec::new());
+        for file in &self.files {
+            let path = folders.existing(file)?;
+            match path.extension().and_then(std::ffi::OsStr::to_str) {
+                Some("json") => candidates.push(Candidate::of_config(file, &text_of(file, &path)?)?),
+                Some("jsonl") => candidates.extend(Candidate::of_lines(file, &text_of(file, &path)?)?),
+                _ => files.push(folders.shown(&path)),
+            }
+        }
+        let mut ids = HashSet::new();
+        for id in candidates.iter().map(|candidate| &candidate.id).chain(&files) {
+            if !ids.insert(id) {
+                return Err(ToolError::Arguments(format!("several candidates have the id '{}'", shorten(id))));
+            }
+        }
         let mut lines = String::new();
-        for candidate in &self.candidates {
+        for candidate in &candidates {
             refuse_paths(texts(&candidate.config))?;
             lines.push_str(&serde_json::to_string(candidate).expect("plain data serialises"));
             lines.push('\n');
         }
-        if self.candidates.len() + self.files.len() > MOST_CANDIDATES || lines.len() > LONGEST_CANDIDATES {
-            let (what, limit) = ("the list of candidates", "100 candidates of 2 MiB together");
-            return Err(ToolError::TooLarge { what, limit, remedy: "pass some of them, or files" });
+        if candidates.len() + files.len() > MOST_CANDIDATES || lines.len() > LONGEST_CANDIDATES {
+            return Err(too_large());
         }
-        let folders = place.folders;
         let mut options = self.selection.options(place, "record-database")?;
         if let Some(base) = &self.source_base {
             options.push(path_option("source-base", &folders.existing(base)?));
@@ -97,7 +156,6 @@ impl Tool for Evaluate {
         for folder in &self.include {
             options.push(path_option("source-flag", Path::new(&format!("-I{}", folders.existing(folder)?.display()))));
         }
-        let files = self.files.iter().map(|file| folders.existing(file)).collect::<Result<Vec<_>, _>>()?;
         options.extend(self.all_instances.then(|| "--all-instances".into()));
         options.extend(self.timeout.map(|seconds| option("timeout", seconds)));
         options.extend(self.confirm_time.map(|seconds| option("confirm-time", seconds)));
@@ -111,7 +169,9 @@ impl Tool for Evaluate {
         }
         let mut step = place.step("evaluate", options);
         step.arguments.push("--".into());
-        step.arguments.extend(files.iter().map(|file| folders.shown(file).into()));
+        step.arguments.extend(files.into_iter().map(Into::into));
+        // A line of a file or an id may be bad, and the other candidates have verdicts.
+        step.accepts = |status, printed| status == 0 || (status == exit::BAD_USAGE && !printed.is_empty());
         let shown = folders.shown(&results);
         Ok(place.job(vec![step], move |printed| {
             let mut verdicts = lines_of(&printed[0])?;

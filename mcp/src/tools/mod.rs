@@ -203,6 +203,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("recording")).unwrap();
         let folders = Folders::new(&[folder.path().into()], &[]).unwrap();
+        for (name, text) in [
+            ("lines.jsonl", "{\"id\": \"8\"}\n\n{\"id\": 9}\n".to_owned()),
+            ("file.json", r#"{"passes": "memprof-use<profile-filename=/etc/passwd>"}"#.to_owned()),
+            ("bad.jsonl", "{\"id\": 1}\n{\"id\"".to_owned()),
+            ("many.jsonl", (0..101).map(|id| format!("{{\"id\": {id}}}\n")).collect()),
+        ] {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
         let plan = |tool: &str, arguments: Value| {
             let entry = ENTRIES.iter().find(|entry| entry.name == tool).unwrap();
             entry.plan(object(arguments), &folders).map(|plan| plan.steps.len())
@@ -220,16 +228,23 @@ mod tests {
             ("evaluate", json!({})),
             ("evaluate", json!({"candidates": [{"id": "a", "sauce": "x"}]})),
             ("evaluate", json!({"candidates": [{"id": "a", "config": {"llvm_options": ["-load=/tmp/a.so"]}}]})),
+            ("evaluate", json!({"candidates": [{"id": "a"}, {"id": "a"}]})),
+            ("evaluate", json!({"candidates": [{"id": "9"}], "files": ["lines.jsonl"]})),
+            ("evaluate", json!({"files": ["file.json"]})),
+            ("evaluate", json!({"files": ["bad.jsonl"]})),
             ("record", json!({"application": []})),
             ("record", json!({})),
         ] {
             assert!(matches!(plan(tool, arguments.clone()), Err(ToolError::Arguments(_))), "{tool} {arguments}");
         }
+        assert_eq!(plan("evaluate", json!({"files": ["lines.jsonl"]})).unwrap(), 1);
+        let many = json!({"files": ["many.jsonl"]});
+        assert!(matches!(plan("evaluate", many), Err(ToolError::TooLarge { .. })));
         let large = json!({"candidates": [{"id": "a", "source": "x".repeat(3 << 20)}]});
         assert!(matches!(plan("evaluate", large), Err(ToolError::TooLarge { .. })));
         // Calls that fail leave no folder.
         let left: Vec<_> =
             folder.path().join("mneme-mcp").read_dir().unwrap().map(|it| it.unwrap().file_name()).collect();
-        assert_eq!(left.len(), 2, "{left:?}");
+        assert_eq!(left.len(), 3, "{left:?}");
     }
 }
