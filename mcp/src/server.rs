@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, CreateTaskResult, ErrorData,
-    GetTaskParams, GetTaskResult, Implementation, JsonObject, ListResourceTemplatesResult, ListResourcesResult,
-    ListToolsResult, PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
-    ServerConfig, UpdateTaskParams,
+    CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams, CreateTaskResult, CustomRequest,
+    CustomResult, ErrorCode, ErrorData, GetTaskParams, GetTaskResult, Implementation, JsonObject,
+    ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+    ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities, ServerConfig, UpdateTaskParams,
 };
 use rmcp::service::RequestContext;
 use rmcp::task_manager::{TaskExit, TaskManager, TaskOptions};
@@ -73,15 +73,12 @@ impl Server {
         Ok(self.jobs.start(entry.name, entry.plan(arguments, &self.answers.folders)?))
     }
 
-    /// Waits for a job, which ends if the client cancels the request.
-    async fn wait(&self, job: &Job, seconds: f64, context: &RequestContext<RoleServer>) {
+    /// Waits for a job. Returns whether the client has cancelled the request.
+    async fn wait(&self, job: &Job, seconds: f64, context: &RequestContext<RoleServer>) -> bool {
         tokio::select! {
-            () = job.ended() => {}
-            () = tokio::time::sleep(Duration::from_secs_f64(seconds)) => {}
-            () = context.ct.cancelled() => {
-                job.cancel();
-                job.ended().await;
-            }
+            () = job.ended() => false,
+            () = tokio::time::sleep(Duration::from_secs_f64(seconds)) => false,
+            () = context.ct.cancelled() => true,
         }
     }
 
@@ -103,7 +100,10 @@ impl Server {
         let id = text("job").ok_or_else(|| ToolError::Arguments("job is missing".to_owned()))?;
         let job = self.jobs.get(id)?;
         match action {
-            Some("poll") => self.wait(&job, wait.unwrap_or(USUAL_WAIT), context).await,
+            // A client that gives up a poll still wants the job.
+            Some("poll") => {
+                self.wait(&job, wait.unwrap_or(USUAL_WAIT), context).await;
+            }
             Some("cancel") => {
                 job.cancel();
                 job.ended().await;
@@ -161,7 +161,10 @@ impl ServerHandler for Server {
         };
         let has_tasks = context.client_capabilities().is_some_and(|client| client.supports_tasks());
         if !has_tasks || wait.is_some() {
-            self.wait(&job, wait.unwrap_or(USUAL_WAIT), &context).await;
+            if self.wait(&job, wait.unwrap_or(USUAL_WAIT), &context).await {
+                job.cancel();
+                job.ended().await;
+            }
             return Ok(self.answers.answer(&job).into());
         }
         // Jobs end, so tasks need no limit of their own.
@@ -180,6 +183,20 @@ impl ServerHandler for Server {
             })
         });
         Ok(CreateTaskResult::new(task).into())
+    }
+
+    /// Answers a request that no type of the protocol fits: another method, or other parameters.
+    async fn on_custom_request(
+        &self,
+        request: CustomRequest,
+        _context: RequestContext<RoleServer>,
+    ) -> Result<CustomResult, ErrorData> {
+        Err(match &*request.method {
+            "tools/call" | "resources/read" | "tasks/get" | "tasks/cancel" | "tasks/update" => {
+                ErrorData::invalid_params("the parameters are not those of the method", None)
+            }
+            _ => ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None),
+        })
     }
 
     async fn get_task(
