@@ -59,9 +59,9 @@ impl Job {
 
     /// Whether it may also run on fresh inputs if the recorded one proves too little.
     pub fn may_have_fresh_inputs(&self) -> bool {
-        let RunSpec { fresh_inputs, survey, digest, calibrate, memory, observe, alone, .. } = &self.run;
+        let RunSpec { fresh_inputs, survey, digest, calibrate, memory, observe, alone, proven, .. } = &self.run;
         let is_plain = !survey && !digest && calibrate.is_none() && memory.is_none() && observe.is_none();
-        is_plain && fresh_inputs.is_empty() && alone.is_none()
+        is_plain && fresh_inputs.is_empty() && alone.is_none() && !proven
     }
 
     pub fn configuration(&self) -> &Configuration {
@@ -117,6 +117,7 @@ impl Job {
             oracle: None,
             pipelines: Vec::new(),
             own_process: false,
+            folds_arguments: configuration.specialize != Specialize::None || configuration.facts,
             is_compiled: built.lifted || (context.is_ir(&self.build) && !configuration.original),
             dump: context.dump.clone(),
             watch: built.instrumented.as_ref().map(|instrumented| InstrumentedCode {

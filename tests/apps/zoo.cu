@@ -1,5 +1,5 @@
-// Kernels that the cheats of the zoo replace (tests/tests/e2e/zoo.rs). `mixed` computes for long on each number, and
-// `total` sums the numbers of each block. `tuned` can do its recorded launch's work in several ways, selected by the
+// Kernels that the cheats of the zoo replace (tests/tests/e2e/zoo.rs). `mixed` computes for long on each number,
+// `generated` does the same without reading memory, and `total` sums the numbers of each block. `tuned` can do its recorded launch's work in several ways, selected by the
 // launch's dynamic shared memory in steps of 16 bytes. The first way is slow, the second is fast and equally right, and
 // all others cheat.
 #include "check.cuh"
@@ -14,6 +14,12 @@ __global__ void mixed(unsigned *out, const unsigned *in, int n, int rounds) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n)
         out[i] = mix(in[i], rounds);
+}
+
+__global__ void generated(unsigned *out, int n, int rounds) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        out[i] = mix(unsigned(i) * 7919u + 17u, rounds);
 }
 
 __global__ void total(unsigned *sums, const unsigned *in, int n) {
@@ -87,19 +93,22 @@ int main(int argc, char **argv) {
         values[i] = float(i / 4) * 0.5f + 1.0f;
     }
     unsigned blocks = blocks_for(n, 128);
-    DeviceArray<unsigned> device_in(in), out(n), sums(blocks);
+    DeviceArray<unsigned> device_in(in), out(n), made(n), sums(blocks);
     DeviceArray<float> device_values(values), results(n);
     out.clear();
+    made.clear();
     sums.clear();
     results.clear();
     mixed<<<blocks, 128>>>(out.get(), device_in.get(), n, rounds);
+    generated<<<blocks, 128>>>(made.get(), n, rounds);
     total<<<blocks, 128>>>(sums.get(), device_in.get(), n);
     tuned<<<blocks, 128>>>(results.get(), device_values.get(), n, rounds);
     LAUNCH_OK();
     auto found = out.download();
+    auto generated = made.download();
     auto copied = results.download();
     bool right = true;
     for (int i = 0; i < n; ++i)
-        right = right && found[i] == mix(in[i], rounds) && copied[i] == values[i];
+        right = right && found[i] == mix(in[i], rounds) && generated[i] == found[i] && copied[i] == values[i];
     return finish("zoo", right, n);
 }

@@ -87,7 +87,7 @@ pub const APPS: &[App] = &[
     App {
         name: "zoo",
         sources: &["zoo.cu"],
-        kernels: &[bitwise("mixed", &[1]), bitwise("total", &[1]), bitwise("tuned", &[1])],
+        kernels: &[bitwise("mixed", &[1]), bitwise("generated", &[1]), bitwise("total", &[1]), bitwise("tuned", &[1])],
     },
     App { name: "saxpy", sources: &["saxpy.cu"], kernels: &[bitwise("saxpy", &[1])] },
     App {

@@ -9,6 +9,8 @@
 //! the allowed error is divided among finalists and looks at the data (Bonferroni), so neither frequent looks nor many
 //! finalists produce false winners. A finalist that fails verification in any round is out.
 
+use std::collections::BTreeSet;
+
 use mneme_model::text::ratio;
 use mneme_model::units;
 use rand::SeedableRng;
@@ -111,6 +113,8 @@ pub enum FinalistOutcome {
     Outrun,
     /// Its interval is below 1.
     Slower,
+    /// Its interval is above 1, but it was not proven, since another one won.
+    Unproven,
     /// It did not verify in a round, or on an instance of `--verify-all`.
     Failed,
 }
@@ -144,6 +148,12 @@ impl Confirmation {
             (rejected.speedup, rejected.time, rejected.outcome) = (None, None, FinalistOutcome::Failed);
         }
         self.settle();
+    }
+
+    /// Marks faster finalists of other trials as unproven.
+    pub fn keep_proven(&mut self, trials: &BTreeSet<u64>) {
+        let faster = self.finalists.iter_mut().filter(|finalist| finalist.outcome == FinalistOutcome::Faster);
+        faster.filter(|it| !trials.contains(&it.trial)).for_each(|it| it.outcome = FinalistOutcome::Unproven);
     }
 
     /// The finalist of a trial, if any.

@@ -35,7 +35,7 @@ pub struct ServerCommand {
 /// How a configuration is run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Runs {
-    /// Measured runs.
+    /// Measured runs; 0 to run on fresh inputs alone.
     pub iterations: u32,
     /// Warm-up runs before them.
     pub warmup: u32,
@@ -53,8 +53,9 @@ pub struct Runs {
     pub fresh_inputs: Vec<u64>,
     /// Look for races, and for results that are kept between launches.
     pub thorough: bool,
-    /// Code in place of the recorded code, and whether an earlier replay of it did the latter.
+    /// Code in place of the recorded code.
     pub code: Option<Code>,
+    /// Earlier runs proved that the configuration and the code are right.
     pub proven: bool,
 }
 

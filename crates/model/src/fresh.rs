@@ -6,8 +6,10 @@
 
 use crate::result::ReplayResult;
 
-/// Ways of making inputs from seeds; a seed's way is its remainder.
+/// Ways of changing memory; a seed's way is its remainder.
 pub const WAYS: u64 = 4;
+/// Seeds with this bit change arguments instead.
+pub const OF_ARGUMENTS: u64 = 1 << 51;
 /// The way whose inputs are closest to the recorded one, for kernels that fail or take long on others.
 pub const GENTLE: u64 = WAYS - 1;
 /// Parts of buffers to change, also by remainder: all, the second half, and the first.
@@ -64,14 +66,17 @@ impl SeedChoice {
     pub fn new(first: u64, wanted: u32) -> Self {
         let seeds = (0..SEEDS.max(u64::from(wanted))).map(|place| first.wrapping_add(place));
         let (gentle, usual): (Vec<u64>, Vec<u64>) = seeds.partition(|seed| is_gentle(*seed) && *seed != first);
-        let waiting = usual.into_iter().chain(gentle).collect();
+        let of_arguments = (0..2 * WAYS).map(|place| (first.wrapping_add(place)) | OF_ARGUMENTS);
+        let waiting = usual.into_iter().chain(gentle).chain(of_arguments.filter(|seed| *seed != first)).collect();
         Self { wanted, losses: 0, waiting, useful: Vec::new(), discarded: Vec::new() }
     }
 
-    /// Chooses only gentle seeds if only gentle ones were useful before.
+    /// Chooses only gentle seeds, or only those of arguments, if only such seeds were useful before.
     pub fn like(mut self, useful: &[u64]) -> Self {
-        if !useful.is_empty() && useful.iter().copied().all(is_gentle) {
-            self.waiting.retain(|seed| is_gentle(*seed));
+        for is_alike in [is_gentle, is_of_arguments] {
+            if !useful.is_empty() && useful.iter().copied().all(is_alike) {
+                self.waiting.retain(|seed| is_alike(*seed));
+            }
         }
         self
     }
@@ -94,9 +99,11 @@ impl SeedChoice {
         if self.losses > 0 {
             self.waiting.retain(|seed| is_gentle(*seed));
         }
-        // Inputs of the same part add less information.
-        let is_new = |seed: &u64| self.useful.iter().all(|useful| useful % PARTS != seed % PARTS);
-        let place = self.waiting.iter().position(is_new).or((!self.waiting.is_empty()).then_some(0))?;
+        // A way that was useless will be so again, and inputs of the same part add less information.
+        let is_useless = |seed: u64| self.discarded.iter().any(|useless| way(*useless) == way(seed));
+        let is_new = |seed: u64| self.useful.iter().all(|useful| useful % PARTS != seed % PARTS);
+        let place = (0..self.waiting.len())
+            .min_by_key(|place| (is_useless(self.waiting[*place]), !is_new(self.waiting[*place])))?;
         Some(self.waiting.remove(place))
     }
 
@@ -108,6 +115,15 @@ impl SeedChoice {
 
 fn is_gentle(seed: u64) -> bool {
     seed % WAYS == GENTLE
+}
+
+pub fn is_of_arguments(seed: u64) -> bool {
+    seed & OF_ARGUMENTS != 0
+}
+
+/// The way of a seed. Changed arguments are another way.
+fn way(seed: u64) -> u64 {
+    if is_of_arguments(seed) { WAYS } else { seed % WAYS }
 }
 
 #[cfg(test)]
@@ -132,12 +148,21 @@ mod tests {
         #[test]
         fn all_parts_change_whichever_way_is_useful(first: u64, way in 0..WAYS) {
             let trial = |seed: u64| if seed % WAYS == way { InputTrial::Useful } else { InputTrial::Useless };
-            let (choice, tried) = chosen(first, 9, trial);
+            let (choice, tried) = chosen(first & !OF_ARGUMENTS, 9, trial);
             let parts: BTreeSet<u64> = choice.useful.iter().map(|seed| seed % PARTS).collect();
             prop_assert!(way == GENTLE || parts.len() == 3, "{choice:?}");
-            prop_assert!(tried[0] == first && tried.iter().collect::<BTreeSet<_>>().len() == tried.len());
+            prop_assert!(tried[0] == first & !OF_ARGUMENTS && tried.iter().collect::<BTreeSet<_>>().len() == tried.len());
             let (choice, _) = chosen(first, 3, |_| InputTrial::Useful);
             prop_assert_eq!(choice.useful.iter().map(|seed| seed % PARTS).collect::<BTreeSet<_>>().len(), 3);
+        }
+
+        #[test]
+        fn arguments_change_if_memory_has_no_effect(first in 0..OF_ARGUMENTS) {
+            let trial = |seed| if is_of_arguments(seed) { InputTrial::Useful } else { InputTrial::Useless };
+            let (choice, tried) = chosen(first, 3, trial);
+            prop_assert_eq!((choice.useful.len(), tried.len()), (3, 7), "after each way of changing memory");
+            let known = SeedChoice::new(first, 3).like(&choice.useful);
+            prop_assert!(known.waiting.iter().copied().all(is_of_arguments));
         }
 
         #[test]

@@ -66,7 +66,8 @@ pub struct Submission {
     /// The configuration; fields left out are as recorded.
     #[serde(default)]
     pub config: Changes,
-    /// Measured runs, where the configuration does not say; the server's `--iterations` without both.
+    /// Measured runs, where the configuration does not say; the server's `--iterations` without both. With 0, it runs on
+    /// `fresh_inputs` alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iterations: Option<u32>,
     /// Runs before them, likewise.
@@ -89,8 +90,8 @@ pub struct Submission {
     /// the result). Code in place of the recorded kernel's is always looked at so.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub thorough: bool,
-    /// The same code in place of the recorded kernel's was looked at for another submission: only compare memory and
-    /// measure.
+    /// An earlier submission proved that this configuration and code are right: only compare memory with the recording,
+    /// and measure. The result may be `verified` with little evidence.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub proven: bool,
     /// The device to run it on, one of the greeting's `devices`; whichever is free first without it.

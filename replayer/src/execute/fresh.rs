@@ -1,7 +1,6 @@
 //! Runs on inputs that differ from the recorded one, judged by code that is known to be right.
 //!
-//! `FreshInput::of` makes an input from a seed: it changes the recorded memory but keeps addresses.
-//! [`FreshRuns::judge`] runs the code under test on it, in the module that has run on the recorded input. It also runs
+//! [`FreshInput::of`] makes an input from a seed. [`FreshRuns::judge`] runs the code under test on it, in the module that has run on the recorded input. It also runs
 //! the oracle (the application's own code), which computes the right result, and compares both results by the rules in
 //! force.
 //!
@@ -18,7 +17,7 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use mneme_device::DeviceError;
-use mneme_model::fresh::{GENTLE, PARTS, WAYS};
+use mneme_model::fresh::{PARTS, WAYS};
 use mneme_model::hash::ChunkId;
 use mneme_model::result::{Doubt, ReplayStatus};
 use mneme_model::tolerance::DataType;
@@ -28,20 +27,14 @@ use mneme_recording::mask::Mask;
 use mneme_recording::numbers::{self, Width};
 use rayon::prelude::*;
 
-use super::left::{Contents, Digest, Left};
+use super::input::{FreshInput, live};
+use super::left::{Contents, Digest, Left, StoredLeft};
 use super::message::{Oracle, RunOutcome};
 use super::report::{BufferFailure, MismatchLocation};
 use super::resident::{RecordedPieces, ResidentMemory};
 use super::series::Series;
-use crate::recording::snapshot::SnapshotRegion;
 use crate::verify::comparison::{Comparison, ElementTally, Part, RegionComparison};
 
-/// Pieces to change: one in `PART`, at least `FEW` and at most `MOST`. All have to be made and read back.
-const PART: u64 = 200;
-const FEW: u64 = (1 << 20) / CHUNK;
-const MOST: u64 = (256 << 20) / CHUNK;
-/// The number of regions in which at least one piece changes.
-const REGIONS: usize = 256;
 /// Inputs are kept for other code while they take at most this many bytes.
 const KEPT: usize = 256 << 20;
 /// Time limit of the oracle: `SLOWER` times the run on the recorded input, plus `SLACK` in ns. It is generous, so a
@@ -58,44 +51,6 @@ const USUAL: usize = 3;
 const LONG: u64 = 20_000_000;
 /// Numbers that differ by more than this part were not only rounded.
 const NEAR: f64 = 0.01;
-/// Bytes of an address, and of an element of unknown type that changes places.
-const WORD: usize = 8;
-/// Bytes of an element of unknown type whose lowest bits change, and the mask of these bits.
-const SMALL: usize = 4;
-const LOW: u8 = 7;
-
-/// The ways to change an input. [`WAYS`] consecutive seeds use different ways.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Change {
-    /// Floating-point numbers change in their last bits.
-    LastBits,
-    /// Floating-point numbers get other mantissas.
-    Mantissas,
-    /// Floating-point numbers are permuted, and the lowest bits of other elements change.
-    Numbers,
-    /// All words are permuted.
-    Words,
-    /// The lowest bits of all elements change, for example of small counts and of codes.
-    Bits,
-}
-
-impl Change {
-    fn of(seed: u64, has_numbers: bool) -> Self {
-        match (seed % WAYS, has_numbers) {
-            (GENTLE, true) => Self::LastBits,
-            (0, true) => Self::Mantissas,
-            (1, true) => Self::Numbers,
-            (0 | GENTLE, false) => Self::Bits,
-            _ => Self::Words,
-        }
-    }
-}
-
-struct FreshInput {
-    /// The pieces that differ from the recording.
-    pieces: Contents,
-}
-
 /// The errors of a run in a part of a region.
 #[derive(Clone, Copy)]
 struct PartTally {
@@ -116,8 +71,7 @@ pub struct FreshBasis {
     /// Inputs by seed, and the bytes that they take.
     inputs: BTreeMap<u64, Rc<FreshInput>>,
     bytes: usize,
-    /// The code of the oracle, and the results of its runs. Only digests are kept, because code under test could find
-    /// more in this process.
+    /// The code of the oracle, and the results of its runs.
     oracle: Option<ChunkId>,
     answers: BTreeMap<u64, Answer>,
     usual_of_oracle: Option<u64>,
@@ -127,6 +81,8 @@ pub struct FreshBasis {
 #[derive(Clone)]
 struct Answer {
     digest: Digest,
+    /// The result itself, if it could be stored.
+    left: Option<Rc<StoredLeft>>,
     /// Bytes that a kernel without effect gets wrong.
     shown: u64,
     /// Device time, ns.
@@ -191,10 +147,14 @@ impl FreshRuns<'_, '_> {
             if self.done.broken || self.done.status != ReplayStatus::Verified {
                 break;
             }
+            let input = self.basis.input(self.memory, self.code.arguments, seed);
+            if input.arguments.is_some() && self.code.order.folds_arguments {
+                continue;
+            }
             let found = &mut self.done.fresh_inputs;
             found.tried += 1;
             found.seeds.push(seed);
-            match self.on(seed, pace)? {
+            match self.on(seed, &input, pace)? {
                 Verdict::Agrees(shown) => {
                     self.done.agreed.push(seed);
                     let found = &mut self.done.fresh_inputs;
@@ -221,47 +181,58 @@ impl FreshRuns<'_, '_> {
         Ok(())
     }
 
-    fn on(&mut self, seed: u64, pace: &mut Pace) -> Result<Verdict, DeviceError> {
-        let input = self.basis.input(self.memory, seed);
-        let input = &input.pieces;
-        if input.is_empty() {
+    fn on(&mut self, seed: u64, input: &FreshInput, pace: &mut Pace) -> Result<Verdict, DeviceError> {
+        if input.is_as_recorded() {
             return Ok(Verdict::Discarded);
         }
         let answer = self.basis.answers.get(&seed).cloned();
+        let is_same = self.about.is_same;
         let rehearsal = match &answer {
-            Some(answer) => Some(Rehearsal { digest: answer.digest.clone(), time: 0, work: answer.work }),
-            None if self.is_first => None,
+            Some(answer) => Some(Rehearsal { digest: answer.digest.clone(), work: answer.work }),
+            // The oracle itself needs no rehearsal.
+            None if self.is_first || is_same => None,
             // The oracle runs again at last: on the CPU device the code could find its result in this process.
             None => match self.oracle_on(input) {
                 Some(run) => Some(run.forget()),
                 None => return Ok(Verdict::Discarded),
             },
         };
-        // Times of other code say nothing about the oracle's.
-        let usual = self.done.times.iter().max().copied().filter(|_| self.about.is_same);
-        let limit = usual.map_or(u64::MAX, |usual| usual.saturating_mul(SLOWER).saturating_add(SLACK));
-        if rehearsal.as_ref().is_some_and(|run| run.time > limit) {
-            return Ok(Verdict::Discarded);
-        }
         let mut run = RunOutcome::default();
         let left = self.code.left_by_once(self.memory, input, &mut run);
         self.done.broken |= run.broken;
         let mut left = match left {
             Ok(left) => left,
+            Err(_) if is_same => return Ok(Verdict::Discarded),
             Err(error) => return Ok(Verdict::Fails(error)),
         };
-        if let Some(answer) = answer.filter(|answer| left.digest() == answer.digest) {
+        // Times of other code say nothing about the oracle's.
+        let usual = match is_same {
+            true => self.done.times.iter().max().copied().or_else(|| self.usual_of_oracle()),
+            false => None,
+        };
+        let limit = usual.map_or(u64::MAX, |usual| usual.saturating_mul(SLOWER).saturating_add(SLACK));
+        if run.times.first().is_some_and(|time| *time > limit) {
+            return Ok(Verdict::Discarded);
+        }
+        let own = left.digest();
+        if let Some(answer) = answer.as_ref().filter(|answer| own == answer.digest) {
             self.note_pace(pace, input, (&run.work[..], answer.work))?;
             return Ok(Verdict::Agrees(answer.shown));
         }
-        let Some(mut right) = self.oracle_on(input) else { return Ok(Verdict::Discarded) };
+        let stored = answer.and_then(|answer| answer.left);
+        let known = stored.as_ref().and_then(|left| left.read().ok()).zip(rehearsal.as_ref());
+        let known = known.map(|(left, run)| OracleRun { left, work: run.work });
+        let Some(mut right) = known.or_else(|| self.oracle_on(input)) else { return Ok(Verdict::Discarded) };
         let digest = right.left.digest();
+        let rehearsal = rehearsal.or_else(|| is_same.then(|| Rehearsal { digest: own, work: right.work }));
+        let is_repeated = rehearsal.as_ref().is_some_and(|run| run.digest == digest);
+        let stored = stored.or_else(|| right.left.store().filter(|_| is_repeated).map(Rc::new));
         // By how much the code is wrong is unknown.
         if !left.align(&mut right.left) {
             return Ok(Verdict::Discarded);
         }
         let (left, expected) = (left.pieces, &right.left);
-        let touched = input.keys().chain(expected.pieces.keys()).copied().filter(|piece| expected.holds(*piece));
+        let touched = input.pieces.keys().chain(expected.pieces.keys()).copied().filter(|piece| expected.holds(*piece));
         let touched: BTreeSet<usize> = touched.collect();
         let expected = &expected.pieces;
         let others = self.basis.idle.iter().filter(|(piece, _)| !touched.contains(piece) && right.left.holds(**piece));
@@ -272,9 +243,8 @@ impl FreshRuns<'_, '_> {
             return Ok(Verdict::Discarded);
         }
         let work = rehearsal.as_ref().map_or(right.work, |run| run.work.min(right.work));
-        let is_repeated = rehearsal.is_some_and(|run| run.digest == digest);
         if is_repeated {
-            self.basis.answers.insert(seed, Answer { digest, shown, work });
+            self.basis.answers.insert(seed, Answer { digest, left: stored, shown, work });
         }
         let failures = self.failures(expected, &left);
         if failures.is_empty() {
@@ -304,7 +274,7 @@ impl FreshRuns<'_, '_> {
 
     /// Whether what the code left lies between what the oracle and the pipelines leave. Asks for the pipelines if they
     /// are missing. `None` if they leave more than can be compared, or are unsound.
-    fn rounds_alone(&mut self, input: &Contents, right: &Contents, left: Contents) -> Option<bool> {
+    fn rounds_alone(&mut self, input: &FreshInput, right: &Contents, left: Contents) -> Option<bool> {
         // Numbers that are far from the oracle's were not only rounded.
         if !self.is_right(right, self.without_rounding(std::slice::from_ref(right), true, left.clone())) {
             return Some(false);
@@ -330,7 +300,8 @@ impl FreshRuns<'_, '_> {
     /// Whether a pipeline's result on the recorded input differs from the recorded one only by rounding. If not, it can't
     /// judge other code.
     fn is_sound(&mut self, pipeline: &Series<'_>) -> bool {
-        let Some(left) = self.left_by(pipeline, &Contents::new()).filter(|left| left.holds(usize::MAX - 1)) else {
+        let Some(left) = self.left_by(pipeline, &FreshInput::default()).filter(|left| left.holds(usize::MAX - 1))
+        else {
             return false;
         };
         let recorded = Contents::new();
@@ -338,7 +309,7 @@ impl FreshRuns<'_, '_> {
     }
 
     /// What a pipeline leaves; `None` if it fails or the context is lost.
-    fn left_by(&mut self, pipeline: &Series<'_>, input: &Contents) -> Option<Left> {
+    fn left_by(&mut self, pipeline: &Series<'_>, input: &FreshInput) -> Option<Left> {
         if self.done.broken {
             return None;
         }
@@ -386,7 +357,7 @@ impl FreshRuns<'_, '_> {
     fn note_pace(
         &mut self,
         pace: &mut Pace,
-        input: &Contents,
+        input: &FreshInput,
         (code, mut oracle): (&[u64], u64),
     ) -> Result<(), DeviceError> {
         let [code, ..] = code else { return Ok(()) };
@@ -403,11 +374,11 @@ impl FreshRuns<'_, '_> {
         let (mut usual, mut usual_of_oracle) = (u64::MAX, u64::MAX);
         for _ in 0..USUAL {
             let mut run = RunOutcome::default();
-            let left = self.code.left_by_once(self.memory, &Contents::new(), &mut run);
+            let left = self.code.left_by_once(self.memory, &FreshInput::default(), &mut run);
             self.done.broken |= run.broken;
             left?;
             usual = run.work.into_iter().fold(usual, u64::min);
-            let Some(run) = self.oracle_on(&Contents::new()) else { return Ok(()) };
+            let Some(run) = self.oracle_on(&FreshInput::default()) else { return Ok(()) };
             usual_of_oracle = usual_of_oracle.min(run.work);
         }
         oracle = self.oracle_on(input).map_or(oracle, |run| run.work.min(oracle));
@@ -418,29 +389,28 @@ impl FreshRuns<'_, '_> {
     /// The time of one run of the oracle on the recorded input, ns, for oracles with long runs. Measured once.
     fn usual_of_oracle(&mut self) -> Option<u64> {
         if self.basis.usual_of_oracle.is_none() {
-            self.basis.usual_of_oracle = self.oracle_on(&Contents::new()).map(|run| run.work);
+            self.basis.usual_of_oracle = self.oracle_on(&FreshInput::default()).map(|run| run.work);
         }
         self.basis.usual_of_oracle
     }
 
     /// A run of the oracle; `None` if it fails.
-    fn oracle_on(&mut self, input: &Contents) -> Option<OracleRun> {
+    fn oracle_on(&mut self, input: &FreshInput) -> Option<OracleRun> {
         let mut run = RunOutcome::default();
         let left = self.oracle.left_by_once(self.memory, input, &mut run);
         self.done.broken |= run.broken;
-        let first = |of: &[u64]| of.first().copied().unwrap_or(0);
-        left.ok().map(|left| OracleRun { left, time: first(&run.times), work: first(&run.work) })
+        left.ok().map(|left| OracleRun { left, work: run.work.first().copied().unwrap_or(0) })
     }
 
     /// The contents of a piece after a kernel without effect.
-    fn if_idle<'s>(&'s self, input: &'s Contents, piece: usize) -> Cow<'s, [u8]> {
-        input.get(&piece).map_or_else(|| self.memory.before(piece), Vec::as_slice).into()
+    fn if_idle<'s>(&'s self, input: &'s FreshInput, piece: usize) -> Cow<'s, [u8]> {
+        input.pieces.get(&piece).map_or_else(|| self.memory.before(piece), Vec::as_slice).into()
     }
 
     /// The contents of a piece after a kernel that always writes the recorded result.
-    fn if_repeated<'s>(&'s self, input: &'s Contents, piece: usize) -> Cow<'s, [u8]> {
+    fn if_repeated<'s>(&'s self, input: &'s FreshInput, piece: usize) -> Cow<'s, [u8]> {
         let (before, after) = (self.memory.before(piece), self.memory.after(piece));
-        let Some(input) = input.get(&piece) else { return after.into() };
+        let Some(input) = input.pieces.get(&piece) else { return after.into() };
         let mut left = input.clone();
         Mask::differing(before, after).copy(&mut left, after);
         left.into()
@@ -632,11 +602,11 @@ impl FreshBasis {
     }
 
     /// The input of a seed.
-    fn input(&mut self, memory: &ResidentMemory<'_>, seed: u64) -> Rc<FreshInput> {
+    fn input(&mut self, memory: &ResidentMemory<'_>, arguments: &[Vec<u8>], seed: u64) -> Rc<FreshInput> {
         if let Some(known) = self.inputs.get(&seed) {
             return known.clone();
         }
-        let input = Rc::new(FreshInput::of(memory, &self.widths, seed));
+        let input = Rc::new(FreshInput::of(memory, arguments, &self.widths, seed));
         let bytes: usize = input.pieces.values().map(Vec::len).sum();
         if self.bytes + bytes <= KEPT {
             self.bytes += bytes;
@@ -646,22 +616,15 @@ impl FreshBasis {
     }
 }
 
-/// The addresses of recorded memory.
-fn live(memory: &ResidentMemory<'_>) -> Vec<Range<u64>> {
-    memory.live().into_iter().map(|(start, end)| start..end).collect()
-}
-
-/// A run of the oracle: its result, its wall time and its device time, ns.
+/// A run of the oracle: its result, and its device time in ns.
 struct OracleRun {
     left: Left,
-    time: u64,
     work: u64,
 }
 
-/// The digest and times of a run of the oracle, without its memory.
+/// The digest and device time of a run of the oracle, without its memory.
 struct Rehearsal {
     digest: Digest,
-    time: u64,
     work: u64,
 }
 
@@ -670,7 +633,7 @@ impl OracleRun {
     fn forget(self) -> Rehearsal {
         let digest = self.left.digest();
         self.left.wipe();
-        Rehearsal { digest, time: self.time, work: self.work }
+        Rehearsal { digest, work: self.work }
     }
 }
 
@@ -689,58 +652,6 @@ impl Pace {
     }
 }
 
-impl FreshInput {
-    /// The input of a seed. Empty if nothing can be changed this way.
-    fn of(memory: &ResidentMemory<'_>, widths: &BTreeMap<usize, Option<Width>>, seed: u64) -> Self {
-        let (live, regions) = (live(memory), memory.regions());
-        let change = Change::of(seed, widths.values().any(Option::is_some));
-        let mut state = seed;
-        let pieces = memory.region_pieces().filter(|(_, region)| widths.contains_key(region));
-        let pieces: Vec<(usize, usize, u64)> =
-            pieces.map(|(piece, region)| (piece, region, numbers::next(&mut state))).collect();
-        let of_all = pieces.len() as u64;
-        let wanted = (of_all / PART).clamp(FEW, MOST);
-        let mut least: BTreeMap<usize, u64> = BTreeMap::new();
-        for (_, region, own) in pieces.iter().filter(|_| widths.len() <= REGIONS) {
-            least.entry(*region).and_modify(|least| *least = (*least).min(*own)).or_insert(*own);
-        }
-        let mut changed = Contents::new();
-        for (piece, region, own) in pieces {
-            if own % of_all.max(1) >= wanted && least.get(&region) != Some(&own) {
-                continue;
-            }
-            let before = memory.before(piece);
-            let mut bytes = before.to_vec();
-            let part = part(seed, &regions[region], memory.chunk(piece).map_or(0, |(_, chunk)| chunk), bytes.len());
-            apply(change, &mut bytes[part], widths[&region], &live, own);
-            memory.fill(piece, &mut bytes, before);
-            // What is filled stays so, or is what an earlier launch on the recorded input has left: code that only
-            // works if it finds nonsense there is wrong.
-            memory.fill(
-                piece,
-                &mut bytes,
-                if matches!(change, Change::Mantissas | Change::LastBits) { before } else { memory.after(piece) },
-            );
-            if bytes != before {
-                changed.insert(piece, bytes);
-            }
-        }
-        Self { pieces: changed }
-    }
-}
-
-/// The part of a piece to change: all of it, or the part in one half of its region. This detects code that checks only
-/// the beginning or the end of its input to recognise it.
-fn part(seed: u64, region: &SnapshotRegion, chunk: usize, length: usize) -> Range<usize> {
-    let half = region.size as usize / 2 / WORD * WORD;
-    let cut = half.saturating_sub(chunk * CHUNK as usize).min(length);
-    match seed % PARTS {
-        0 => 0..length,
-        1 => cut..length,
-        _ => 0..cut,
-    }
-}
-
 /// The width of a piece's numbers, if it holds some.
 fn width(
     memory: &ResidentMemory<'_>,
@@ -754,51 +665,6 @@ fn width(
     match comparison.part(part).shown {
         Some(dtype) if !dtype.is_float() => None,
         _ => numbers::width(bytes, live),
-    }
-}
-
-fn apply(change: Change, bytes: &mut [u8], width: Option<Width>, live: &[Range<u64>], seed: u64) {
-    match (change, width) {
-        (Change::Mantissas, Some(width)) => {
-            numbers::replace(bytes, width, live, seed);
-        }
-        (Change::Bits | Change::Numbers, None) => flip(bytes, live, seed),
-        (Change::Numbers | Change::Words | Change::Bits, Some(width)) => permute(bytes, width as usize, live, seed),
-        (Change::Words, None) => {
-            let before = bytes.to_vec();
-            permute(bytes, WORD, live, seed);
-            if bytes == before {
-                flip(bytes, live, seed);
-            }
-        }
-        (Change::LastBits, Some(width)) => {
-            numbers::nudge(bytes, width, live, seed);
-        }
-        (Change::Mantissas | Change::LastBits, None) => {}
-    }
-}
-
-/// Changes the lowest bits of elements.
-fn flip(bytes: &mut [u8], live: &[Range<u64>], seed: u64) {
-    let mut state = seed;
-    for word in bytes.chunks_mut(WORD).filter(|word| !numbers::is_address(word, live)) {
-        for element in word.chunks_mut(SMALL) {
-            element[0] ^= numbers::next(&mut state) as u8 & LOW;
-        }
-    }
-}
-
-/// Permutes elements of `size` bytes. Words that may be addresses stay.
-fn permute(bytes: &mut [u8], size: usize, live: &[Range<u64>], seed: u64) {
-    let words = bytes.chunks(WORD).enumerate().filter(|(_, word)| !numbers::is_address(word, live));
-    let places = words.flat_map(|(word, bytes)| (0..bytes.len() / size).map(move |part| word * WORD + part * size));
-    let places: Vec<usize> = places.collect();
-    let mut state = seed;
-    for last in (1..places.len()).rev() {
-        let other = (numbers::next(&mut state) % (last as u64 + 1)) as usize;
-        for byte in 0..size {
-            bytes.swap(places[last] + byte, places[other] + byte);
-        }
     }
 }
 
@@ -822,35 +688,5 @@ mod tests {
         let mut short = Pace::default();
         (0..3).for_each(|_| short.note((6_500, 2_000), (2_000, 2_000)));
         assert_eq!(short.gap(), None, "events tell no less");
-    }
-
-    #[test]
-    fn elements_change_places_and_addresses_stay() {
-        let recorded: Range<u64> = 0x1000_0000_0000..0x1000_0000_1000;
-        let live = std::slice::from_ref(&recorded);
-        let words: Vec<u64> = (0..100).map(|word| if word % 10 == 0 { recorded.start + word } else { word }).collect();
-        let before: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let mut bytes = before.clone();
-        permute(&mut bytes, 8, live, 7);
-        let after: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
-        assert!((0..100).step_by(10).all(|place| after[place] == words[place]));
-        let moved = after.iter().zip(&words).filter(|(after, before)| after != before).count();
-        assert!(moved > 70, "{moved}");
-        let (mut sorted, mut all) = (after, words);
-        sorted.sort_unstable();
-        all.sort_unstable();
-        assert_eq!(sorted, all);
-        let mut again = before;
-        permute(&mut again, 8, live, 7);
-        assert_eq!(again, bytes, "of a seed follows an input");
-    }
-
-    #[test]
-    fn a_rest_that_is_no_element_stays() {
-        let mut bytes = *b"abcdefghijk";
-        permute(&mut bytes, 8, &[], 3);
-        assert_eq!(&bytes, b"abcdefghijk", "there is one whole element");
-        permute(&mut bytes, 4, &[], 3);
-        assert_eq!(&bytes[8..], b"ijk");
     }
 }

@@ -3,8 +3,11 @@
 //! A launch may change many GB, so contents are held only up to a limit. Of the pieces behind, hashes are held.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Seek, Write};
 
 use mneme_model::hash::{ChunkId, chunk_id};
+use nix::sys::memfd::{MFdFlags, memfd_create};
 
 /// Contents of pieces, by their numbers.
 pub type Contents = BTreeMap<usize, Vec<u8>>;
@@ -14,6 +17,8 @@ pub type Digest = BTreeMap<usize, ChunkId>;
 
 /// Contents to hold of a run, bytes.
 const HELD: usize = 256 << 20;
+/// Contents to store of a run, bytes. There may be dozens of runs.
+const STORED: usize = 16 << 20;
 
 #[derive(Clone, Debug)]
 pub struct Left {
@@ -79,6 +84,45 @@ impl Left {
             std::hint::black_box(bytes);
         }
     }
+
+    /// Copies the contents to a file in memory that is mapped nowhere. `None` if they are too large, or if this process
+    /// may create no files.
+    pub fn store(&self) -> Option<StoredLeft> {
+        if self.pieces.values().map(Vec::len).sum::<usize>() > STORED {
+            return None;
+        }
+        let mut file = File::from(memfd_create(c"results", MFdFlags::MFD_CLOEXEC).ok()?);
+        self.pieces.values().try_for_each(|bytes| file.write_all(bytes)).ok()?;
+        let sizes = self.pieces.iter().map(|(piece, bytes)| (*piece, bytes.len())).collect();
+        let outline = Self { pieces: Contents::new(), end: self.end, rest: self.rest.clone(), room: self.room };
+        Some(StoredLeft { file, sizes, outline })
+    }
+}
+
+/// The result of a run, in a file that this process does not map, so code under test cannot find it.
+#[derive(Debug)]
+pub struct StoredLeft {
+    file: File,
+    /// The stored pieces and their sizes in bytes.
+    sizes: Vec<(usize, usize)>,
+    /// All but the pieces.
+    outline: Left,
+}
+
+impl StoredLeft {
+    /// # Errors
+    /// If the file cannot be read.
+    pub fn read(&self) -> io::Result<Left> {
+        let mut left = self.outline.clone();
+        let mut file = &self.file;
+        file.rewind()?;
+        for (piece, size) in &self.sizes {
+            let mut bytes = vec![0; *size];
+            file.read_exact(&mut bytes)?;
+            left.pieces.insert(*piece, bytes);
+        }
+        Ok(left)
+    }
 }
 
 #[cfg(test)]
@@ -98,6 +142,11 @@ mod tests {
         assert_eq!(one.pieces.keys().copied().collect::<Vec<_>>(), [1, 3]);
         assert_eq!(one.digest(), left(100, &all).digest());
         assert!(one.holds(4) && !one.holds(5), "a piece between them is as recorded");
+        let stored = one.store().unwrap();
+        assert_eq!(
+            (stored.read().unwrap().digest(), stored.read().unwrap().pieces),
+            (one.digest(), one.pieces.clone())
+        );
         // The other differs in a piece that is held, and holds one more.
         let mut other = left(100, &[(1, 11), (3, 30), (5, 50), (7, 70)]);
         assert!(one.align(&mut other));

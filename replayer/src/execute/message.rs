@@ -47,6 +47,8 @@ pub struct RunRequest {
     pub own_process: bool,
     /// LLVM has compiled the code from IR.
     pub is_compiled: bool,
+    /// The code has values of arguments or facts about them in it, so it is right only for these.
+    pub folds_arguments: bool,
     pub spec: RunSpec,
 }
 
@@ -93,6 +95,7 @@ pub enum FirstRun {
 /// How to run a code object, and what to report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunSpec {
+    /// Measured runs on the recorded input. With 0 it runs on fresh inputs alone.
     pub iterations: u32,
     pub warmup: u32,
     /// When to stop before all runs are done.
@@ -123,12 +126,22 @@ pub struct RunSpec {
     pub alone: Option<FirstRun>,
     /// The code is unproven unless it agrees on a fresh input.
     pub needs_fresh_input: bool,
+    /// Earlier runs proved that the code is right, so these need to prove nothing.
+    pub proven: bool,
     /// Find the bytes of these regions that the code only writes. The code is known to be right.
     pub calibrate: Option<Vec<usize>>,
     /// File for all recorded memory after the last run.
     pub memory: Option<PathBuf>,
     /// The code is instrumented: run it once and return its notes. Its times do not count.
     pub observe: Option<Observe>,
+}
+
+impl RunSpec {
+    /// The same with a single run on the recorded input, which need not be measured again.
+    #[must_use]
+    pub fn for_evidence(&self) -> Self {
+        Self { iterations: 1, warmup: 0, stopping: None, energy: false, counters: Vec::new(), ..self.clone() }
+    }
 }
 
 /// Facts about instrumented code.

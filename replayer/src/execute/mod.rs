@@ -12,6 +12,7 @@ mod energy;
 pub mod executor;
 pub mod files;
 pub mod fresh;
+mod input;
 mod inspector;
 pub mod kept;
 mod kernels;

@@ -15,6 +15,7 @@ use mneme_model::result::{Doubt, Evidence, Metrics, ReplayStatus};
 use super::calibration::Calibration;
 use super::counting::{self, CountedSeries};
 use super::fresh::{FreshBasis, FreshRuns};
+use super::input::FreshInput;
 use super::kept::{self, Habits, OwnVariables};
 use super::launch::repaired;
 use super::message::{FirstRun, Oracle, RunOutcome, RunRequest};
@@ -130,7 +131,8 @@ impl<'a> Runner<'a> {
         if let Some(found) = &mut done.evidence {
             found.doubts.extend(too_fast);
         }
-        if let Some(found) = done.evidence.as_ref().filter(|found| !found.proves()) {
+        let is_enough = |found: &&Evidence| found.proves() || (order.spec.proven && found.doubts.is_empty());
+        if let Some(found) = done.evidence.as_ref().filter(|found| !is_enough(found)) {
             let why = if found.not_searched.is_empty() { String::new() } else { format!(" ({})", found.not_searched) };
             (done.status, done.error) = (ReplayStatus::Unproven, found.shortage() + &why);
         }
@@ -192,7 +194,8 @@ impl<'a> Runner<'a> {
             true => OwnVariables::of(device, self.plan.snapshot, module, order.code(blob))?,
             false => OwnVariables::default(),
         };
-        if order.spec.alone != Some(FirstRun::Fresh) && !series.run(memory, survey.as_mut(), done)? {
+        let is_for_inputs = order.spec.alone == Some(FirstRun::Fresh) || order.spec.iterations == 0;
+        if !is_for_inputs && !series.run(memory, survey.as_mut(), done)? {
             return Ok(());
         }
         repaired(own.look(device), done)?;
@@ -252,8 +255,7 @@ impl<'a> Runner<'a> {
         done.doubts.extend((its.reads_clock && !own.reads_clock).then_some(Doubt::ReadsClock));
         let is_clean = order.own_process && order.is_compiled && kept::counts_allocations(order.code(blob));
         done.doubts.extend((its.uses_heap && !own.uses_heap && !is_clean).then_some(Doubt::UsesHeap));
-        // A kernel that reads only its arguments has no other input.
-        let needs_fresh_input = order.spec.needs_fresh_input && memory.has_input();
+        let needs_fresh_input = order.spec.needs_fresh_input && FreshInput::exists(memory, self.plan.arguments);
         done.doubts.extend((needs_fresh_input && done.fresh_inputs.agreed == 0).then_some(Doubt::NoFreshInput));
     }
 

@@ -14,6 +14,7 @@ use mneme_model::launch::Launch;
 use mneme_model::protocol::StoppingRule;
 use mneme_model::result::ReplayStatus;
 
+use super::input::FreshInput;
 use super::kept::OwnVariables;
 use super::launch::{launch_once, repaired};
 use super::left::{Contents, Left};
@@ -28,7 +29,7 @@ use crate::verify::comparison::RegionComparison;
 /// probability of one in two hundred.
 const PASSES: u64 = 50;
 /// Time limit for further runs.
-const BUDGET: Duration = Duration::from_secs(2);
+const BUDGET: Duration = Duration::from_secs(1);
 
 /// The runs of a code object, warm-up runs first.
 pub struct Series<'a> {
@@ -70,21 +71,21 @@ impl Series<'_> {
         given: &Contents,
         done: &mut RunOutcome,
     ) -> Result<Contents, DeviceError> {
-        self.run_on(memory, given, done)?;
+        self.run_on(memory, given, self.arguments, done)?;
         repaired(memory.take_differing(), done)
     }
 
-    /// The same, but holds no more than memory has room for.
+    /// Runs once on an input, and returns the memory that differs, as far as memory has room for it.
     ///
     /// # Errors
     /// As for [`Series::once`].
     pub fn left_by_once(
         &self,
         memory: &mut ResidentMemory<'_>,
-        given: &Contents,
+        input: &FreshInput,
         done: &mut RunOutcome,
     ) -> Result<Left, DeviceError> {
-        self.run_on(memory, given, done)?;
+        self.run_on(memory, &input.pieces, input.arguments.as_deref().unwrap_or(self.arguments), done)?;
         repaired(memory.take_left(), done)
     }
 
@@ -92,11 +93,12 @@ impl Series<'_> {
         &self,
         memory: &mut ResidentMemory<'_>,
         given: &Contents,
+        arguments: &[Vec<u8>],
         done: &mut RunOutcome,
     ) -> Result<(), DeviceError> {
         given.iter().try_for_each(|(piece, bytes)| memory.write(*piece, bytes))?;
         self.moved.bring(self.device)?;
-        launch_once(self.device, self.function, &self.launch, self.arguments, memory, done)?;
+        launch_once(self.device, self.function, &self.launch, arguments, memory, done)?;
         repaired(self.moved.take_back(self.device), done)
     }
 
@@ -191,6 +193,25 @@ impl Series<'_> {
 }
 
 impl RunOutcome {
+    /// These measurements with the verdict of later runs.
+    #[must_use]
+    pub fn with_evidence_of(self, later: Self) -> Self {
+        Self {
+            times: self.times,
+            work: self.work,
+            warmup: self.warmup,
+            timer: self.timer,
+            timer_reason: self.timer_reason,
+            energy: self.energy,
+            counters: self.counters,
+            counters_reason: self.counters_reason,
+            largest: self.largest.zip(later.largest).map(|(one, other)| one.and(other)),
+            runs: self.runs + later.runs,
+            took: self.took + later.took,
+            ..later
+        }
+    }
+
     /// Notes wrong memory. `when` is the beginning of the sentence about it.
     pub fn fail(&mut self, failures: Vec<BufferFailure>, when: &str) {
         self.status = ReplayStatus::FailedVerification;

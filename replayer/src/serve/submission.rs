@@ -26,7 +26,7 @@ pub fn job(
         return Err(SubmissionError::Device { device, devices: devices.to_vec() });
     }
     let configuration = submission.config.apply(recorded)?;
-    if submission.iterations == Some(0) {
+    if submission.iterations == Some(0) && submission.fresh_inputs.is_empty() {
         return Err(SubmissionError::NoRuns);
     }
     let runs = (submission.iterations.unwrap_or(runs.0), submission.warmup.unwrap_or(runs.1));
@@ -56,6 +56,7 @@ pub fn job(
             fresh_inputs: submission.fresh_inputs,
             thorough: submission.thorough || is_foreign,
             needs_fresh_input: is_foreign,
+            proven: submission.proven,
             counters: submission.counters,
             memory: submission.outputs.memory,
             ..job.run

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 use mneme_builds::BuildKey;
 
 use super::alone::AloneRuns;
+use crate::execute::message::RunOutcome;
 use crate::job::Job;
 
 /// A configuration that waits to be built or run.
@@ -18,6 +19,8 @@ pub struct PendingJob {
     /// The version of LLVM that builds it.
     pub llvm: u32,
     pub start: jiff::Timestamp,
+    /// Its earlier runs, if these add evidence to them.
+    pub earlier: Option<Box<RunOutcome>>,
     /// Its runs in processes of their own, once the usual ones are done.
     pub alone: Option<Box<AloneRuns>>,
     place: QueuePosition,
@@ -38,7 +41,7 @@ impl Queue {
     pub fn push(&mut self, job: Job, llvm: u32, start: jiff::Timestamp) {
         let place = (Reverse(job.schedule.priority), self.count);
         self.count += 1;
-        self.put_back(PendingJob { key: job.build.key(), job, llvm, start, alone: None, place });
+        self.put_back(PendingJob { key: job.build.key(), job, llvm, start, earlier: None, alone: None, place });
     }
 
     /// Returns a configuration to its previous position.

@@ -106,11 +106,11 @@ impl Judges {
 pub fn more_runs(context: &ReplayContext, job: &Job, done: &RunOutcome) -> Option<RunSpec> {
     let run = &job.run;
     if done.wants_pipelines && !done.broken && !run.pipelines {
-        return Some(RunSpec { pipelines: true, ..run.clone() });
+        return Some(RunSpec { pipelines: true, ..run.for_evidence() });
     }
     let is_unproven = done.status == ReplayStatus::Unproven && !context.fresh_inputs.is_empty();
     (is_unproven && job.may_have_fresh_inputs())
-        .then(|| RunSpec { fresh_inputs: context.fresh_inputs.clone(), ..run.clone() })
+        .then(|| RunSpec { fresh_inputs: context.fresh_inputs.clone(), ..run.for_evidence() })
 }
 
 pub struct Supervisor<'a> {
@@ -436,15 +436,21 @@ impl<'a> Supervisor<'a> {
                 followers.chain([running.pending]).for_each(|pending| self.queue.put_back(pending));
             }
             PoolEvent::Done(done) => {
-                let (RunningJob { pending, outcome, identity, own_process }, done, device) = *done;
+                let (RunningJob { mut pending, outcome, identity, own_process }, done, device) = *done;
                 self.note("a run is done");
                 let lost = &self.context.lost_on_inputs;
                 lost.set(lost.get() + done.fresh_inputs.lost);
+                let done = match pending.earlier.take() {
+                    Some(earlier) => earlier.with_evidence_of(done),
+                    None => done,
+                };
                 let more = more_runs(self.context, &pending.job, &done);
                 if let Some(more) = more {
                     self.wants_fresh_inputs |= !more.pipelines;
                     let followers = self.shared.unfollow(&identity).into_iter().map(|follower| follower.pending);
                     for mut pending in followers.chain([pending]) {
+                        let warmup = done.warmup.or(Some(pending.job.run.warmup));
+                        pending.earlier = Some(Box::new(RunOutcome { warmup, ..done.clone() }));
                         pending.job.run = more.clone();
                         self.queue.put_back(pending);
                     }

@@ -228,7 +228,7 @@ impl Judge {
         let verdict = match confirmation.finalists[0].outcome {
             FinalistOutcome::Faster => Verdict::Faster,
             FinalistOutcome::Slower => Verdict::Slower,
-            FinalistOutcome::Undecided | FinalistOutcome::Outrun => Verdict::Inconclusive,
+            FinalistOutcome::Undecided | FinalistOutcome::Outrun | FinalistOutcome::Unproven => Verdict::Inconclusive,
             FinalistOutcome::Failed => {
                 let results = failed.map_or_else(|| results.to_vec(), |failed| vec![failed]);
                 let verdict = self.verdict(contestant, &results).unwrap_or(Verdict::Incorrect);

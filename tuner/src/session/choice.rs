@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use mneme_model::result::ReplayStatus;
 use mneme_model::units::counted;
 
-use super::proof::Proof;
+use super::proof::{EXPENSIVE, Proof};
 use super::standings::Best;
 use super::{Session, SessionError};
 use crate::evaluator::Evaluator;
@@ -32,14 +32,19 @@ impl Session {
                 .as_mut()
                 .and_then(|others| Some((others, finalists.iter().find(|it| !verified.contains(&it.trial))?)));
             let Some((others, trial)) = next else {
+                // Otherwise only the winner is proven.
+                let is_long = finalists.iter().all(|trial| trial.metric.is_some_and(|time| time >= EXPENSIVE));
                 // The next candidates replace those that were refuted.
-                if !self.are_proven(&mut proof, &finalists)? {
+                if !is_long && !self.are_proven(&mut proof, &finalists)? {
                     continue;
                 }
                 let untested = self.standings.summary.untested.len();
                 self.standings.summary.confirmation = self.confirm(&finalists)?;
                 // The next candidates replace those that could not be measured.
-                if self.standings.summary.untested.len() == untested {
+                if self.standings.summary.untested.len() > untested {
+                    continue;
+                }
+                if self.has_proven_winner(&mut proof)? {
                     break;
                 }
                 continue;
@@ -61,6 +66,20 @@ impl Session {
             }
         };
         Ok(self.judged(best))
+    }
+
+    /// Proves the winner, or the next one if it is refuted. Returns false if all winners are refuted.
+    fn has_proven_winner(&mut self, proof: &mut Proof) -> Result<bool, SessionError> {
+        let mut is_refuted = false;
+        while let Some(winner) = self.standings.winners().into_iter().next() {
+            if self.are_proven(proof, &[winner])? {
+                let confirmation = self.standings.summary.confirmation.as_mut().expect("it has a winner");
+                confirmation.keep_proven(&proof.proven);
+                return Ok(true);
+            }
+            is_refuted = true;
+        }
+        Ok(!is_refuted)
     }
 
     /// The best, with a verdict in the summary.

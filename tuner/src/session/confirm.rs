@@ -54,7 +54,8 @@ impl Session {
         let fastest = finalists.iter().filter_map(|trial| trial.metric).fold(self.standings.baseline_metric, f64::min);
         let is_warm = self.test.as_ref().is_some_and(SequentialTest::is_warm_at_once);
         let (iterations, warmup) = settings.fit(fastest, is_warm);
-        let runs = Runs { iterations, warmup, fresh: true, device, ..Runs::default() };
+        // Trials have proved the configurations.
+        let runs = Runs { iterations, warmup, fresh: true, device, proven: true, ..Runs::default() };
         let mut first_runs = FirstRuns::default();
         let measure = |order: &[&Configuration]| -> Result<Vec<Option<Vec<u64>>>, SessionError> {
             let mut found = Vec::new();

@@ -64,7 +64,7 @@ impl Session {
     fn submit_reference(&mut self) -> bool {
         let Some(baseline) = self.standings.baseline.as_ref().filter(|_| self.refers()) else { return false };
         let device = Some(baseline.result.gpu_id);
-        let runs = Runs { iterations: 1, fresh: true, device, ..self.criteria.runs.clone() }.of_time();
+        let runs = Runs { iterations: 1, fresh: true, device, proven: true, ..self.criteria.runs.clone() }.of_time();
         self.evaluator.submit(REFERENCE, vec![baseline.config.clone()], runs);
         self.schedule.begun = Some(Instant::now());
         true
