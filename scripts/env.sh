@@ -66,14 +66,18 @@ suite_executable() {
 glibc_libraries=2.17
 glibc_programs=2.28
 
-# Has cargo, from here on, build for every glibc from those on, in a folder of its own, target/portable; and the tests
-# compile their programs so.
-portable() {
+# Sets `portable_rust` and `portable_link`: options of rustc and of linkers that link for every glibc from those on.
+portable_flags() {
     "$MNEME_ROOT/scripts/glibc/assemble"
     # Libraries of this machine (the unwinder) may want the glibc of this machine.
-    local word flags=("-B$MNEME_ROOT/.deps/glibc" "-L$MNEME_ROOT/.deps/glibc" -Wl,--allow-shlib-undefined)
-    export CARGO_TARGET_DIR=$MNEME_ROOT/target/portable RUSTFLAGS= LDFLAGS="${flags[*]}"
-    for word in "${flags[@]}"; do RUSTFLAGS+=" -Clink-arg=$word"; done
+    portable_link=("-B$MNEME_ROOT/.deps/glibc" "-L$MNEME_ROOT/.deps/glibc" -Wl,--allow-shlib-undefined)
+    portable_rust=("${portable_link[@]/#/-Clink-arg=}")
+}
+
+# Lets cargo build with these from here on, into target/portable; and the tests compile their programs with them.
+portable() {
+    portable_flags
+    export CARGO_TARGET_DIR=$MNEME_ROOT/target/portable RUSTFLAGS="${portable_rust[*]}" LDFLAGS="${portable_link[*]}"
     # Libraries of that glibc which newer ones have within the C library.
     export MNEME_TEST_LDFLAGS="$LDFLAGS -static-libstdc++ -lpthread -ldl"
 }
