@@ -67,7 +67,7 @@ fn tried(
     limit: Duration,
 ) -> Result<Option<ReplayResult>, Fatal> {
     for build in context.oracles() {
-        let mut job = Job::new(u64::MAX, build.configuration.clone(), 0, 0);
+        let mut job = Job::new(u64::MAX, build.configuration.clone(), 1, 0);
         job.build = build;
         job.schedule.fresh = true;
         job.run.limit = Some(limit);

@@ -35,7 +35,7 @@ pub struct ServerCommand {
 /// How a configuration is run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Runs {
-    /// Measured runs; 0 to run on fresh inputs alone.
+    /// Measured runs.
     pub iterations: u32,
     /// Warm-up runs before them.
     pub warmup: u32,

@@ -66,8 +66,7 @@ pub struct Submission {
     /// The configuration; fields left out are as recorded.
     #[serde(default)]
     pub config: Changes,
-    /// Measured runs, where the configuration does not say; the server's `--iterations` without both. With 0, it runs on
-    /// `fresh_inputs` alone.
+    /// Measured runs, where the configuration does not say; the server's `--iterations` without both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iterations: Option<u32>,
     /// Runs before them, likewise.

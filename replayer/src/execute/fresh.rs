@@ -206,10 +206,7 @@ impl FreshRuns<'_, '_> {
             Err(error) => return Ok(Verdict::Fails(error)),
         };
         // Times of other code say nothing about the oracle's.
-        let usual = match is_same {
-            true => self.done.times.iter().max().copied().or_else(|| self.usual_of_oracle()),
-            false => None,
-        };
+        let usual = self.done.times.iter().max().copied().filter(|_| is_same);
         let limit = usual.map_or(u64::MAX, |usual| usual.saturating_mul(SLOWER).saturating_add(SLACK));
         if run.times.first().is_some_and(|time| *time > limit) {
             return Ok(Verdict::Discarded);

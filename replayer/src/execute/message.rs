@@ -95,7 +95,6 @@ pub enum FirstRun {
 /// How to run a code object, and what to report.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunSpec {
-    /// Measured runs on the recorded input. With 0 it runs on fresh inputs alone.
     pub iterations: u32,
     pub warmup: u32,
     /// When to stop before all runs are done.

@@ -194,8 +194,7 @@ impl<'a> Runner<'a> {
             true => OwnVariables::of(device, self.plan.snapshot, module, order.code(blob))?,
             false => OwnVariables::default(),
         };
-        let is_for_inputs = order.spec.alone == Some(FirstRun::Fresh) || order.spec.iterations == 0;
-        if !is_for_inputs && !series.run(memory, survey.as_mut(), done)? {
+        if order.spec.alone != Some(FirstRun::Fresh) && !series.run(memory, survey.as_mut(), done)? {
             return Ok(());
         }
         repaired(own.look(device), done)?;

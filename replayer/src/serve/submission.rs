@@ -26,7 +26,7 @@ pub fn job(
         return Err(SubmissionError::Device { device, devices: devices.to_vec() });
     }
     let configuration = submission.config.apply(recorded)?;
-    if submission.iterations == Some(0) && submission.fresh_inputs.is_empty() {
+    if submission.iterations == Some(0) {
         return Err(SubmissionError::NoRuns);
     }
     let runs = (submission.iterations.unwrap_or(runs.0), submission.warmup.unwrap_or(runs.1));

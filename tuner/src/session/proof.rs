@@ -98,7 +98,7 @@ pub fn useful_inputs(
     let mut choice = SeedChoice::new(SeedChoice::start(random), INPUTS).like(known);
     let mut summary = FreshInputs::default();
     while let Some(seed) = choice.next_seed() {
-        let runs = Runs { fresh: true, fresh_inputs: vec![seed], ..Runs::default() };
+        let runs = Runs { iterations: 1, fresh: true, fresh_inputs: vec![seed], ..Runs::default() };
         let results = evaluator.run(baseline.to_vec(), runs)?;
         let tried = |result: &ReplayResult| result.evidence.as_ref().is_none_or(|it| it.fresh_inputs.tried > 0);
         if results.len() < baseline.len() || !results.iter().all(tried) {
