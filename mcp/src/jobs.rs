@@ -1,6 +1,6 @@
 //! Jobs: runs of `mneme` that a tool has started.
 //!
-//! A thread of its own runs each job, and a [supervisor](processes) its programs, so that all of a job's processes end
+//! Each job has a thread, and a [supervisor](processes) that runs its programs, so that all of a job's processes end
 //! with it or with the server. Everything that they print is read; the beginning of standard output is kept for the
 //! result, and the end of both streams for people and models.
 

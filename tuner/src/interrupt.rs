@@ -73,18 +73,19 @@ pub fn listen() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Has SIGTERM come as soon as nobody can read standard output, which is a pipe, any more: the caller has ended.
+/// Sends this process SIGTERM when the reader of standard output, a pipe, has ended.
 pub fn end_with_reader() {
     std::thread::spawn(|| {
         let output = std::io::stdout();
-        // An error is reported, whatever is waited for.
+        // Errors are reported without being asked for.
         let mut waiting = [PollFd::new(output.as_fd(), PollFlags::empty())];
         while poll(&mut waiting, PollTimeout::NONE) == Err(Errno::EINTR) {}
         let _ = kill(getpid(), Signal::SIGTERM);
     });
 }
 
-/// # Errors A signal came.
+/// # Errors
+/// A signal came.
 pub fn check() -> Result<(), Interrupted> {
     match LISTENER.get().map_or(0, |listener| listener.noted.load(Ordering::SeqCst)) {
         0 => Ok(()),

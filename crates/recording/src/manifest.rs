@@ -85,7 +85,7 @@ pub struct Allocation {
     /// The comparison that the application wants; by bytes if it does not specify one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerance: Option<Tolerance>,
-    /// Ranges with annotations of their own, ascending and disjoint.
+    /// Ranges with separate annotations, ascending and disjoint.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<AnnotatedPart>,
     /// Other processes, or devices outside the recorded launch, could write to it at the same time.
@@ -152,7 +152,7 @@ pub struct RecordedRegion<'a> {
     pub tag: &'a str,
     /// The comparison that the application wants.
     pub tolerance: Option<Tolerance>,
-    /// Ranges with annotations of their own.
+    /// Ranges with separate annotations.
     pub parts: &'a [AnnotatedPart],
     /// Other writers could change it at the same time.
     pub shared: bool,

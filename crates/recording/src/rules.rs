@@ -156,7 +156,7 @@ pub struct RuleRegion<'a> {
     pub size: u64,
     /// The comparison that the application wants.
     pub tolerance: Option<Tolerance>,
-    /// Its ranges with annotations of their own.
+    /// Its ranges with separate annotations.
     pub parts: &'a [AnnotatedPart],
 }
 
@@ -279,7 +279,7 @@ impl Rules {
     /// ranges of rules. A rule overrides an annotation.
     ///
     /// An argument or address names the annotated part or the stretch that it points into. A tag names the parts that
-    /// have it, or the allocation without those parts that have tags of their own.
+    /// have it, or the allocation without the parts that have other tags.
     pub fn divide<'a>(
         &self,
         region: &RuleRegion<'a>,
@@ -443,7 +443,7 @@ mod tests {
         assert_eq!(divided(&rules, &region, &[0, 16, 40]), stretches, "a stretch does not divide a part");
         rules.set(rule(RuleTarget::Tag("pressure".into()), tolerance(3.0)));
         let tagged = [(0, 8, 3.0), (8, 16, 1.0), (24, 8, 3.0), (32, 32, 3.0)];
-        assert_eq!(divided(&rules, &region, &[0]), tagged, "a part with a tag of its own has another name");
+        assert_eq!(divided(&rules, &region, &[0]), tagged, "a part with another tag has another name");
         rules.rules =
             vec![rule(RuleTarget::Argument(0), tolerance(4.0)), rule(RuleTarget::Argument(1), tolerance(5.0))];
         let pointed = [(0, 8, 4.0), (8, 16, 5.0), (24, 8, -1.0), (32, 32, 4.0)];

@@ -66,7 +66,7 @@ impl Candidate {
 }
 
 fn wrong(file: &str, line: usize, error: &serde_json::Error) -> ToolError {
-    ToolError::Arguments(format!("line {line} of '{file}' is no candidate: {}", shorten(&error.to_string())))
+    ToolError::Arguments(format!("line {line} of '{file}' isn't a valid candidate: {}", shorten(&error.to_string())))
 }
 
 fn shorten(text: &str) -> String {

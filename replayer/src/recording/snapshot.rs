@@ -39,7 +39,7 @@ pub struct SnapshotRegion {
     pub tag: String,
     /// The comparison that the application requested.
     pub tolerance: Option<Tolerance>,
-    /// Its ranges with annotations of their own.
+    /// Its ranges with separate annotations.
     pub annotated: Vec<AnnotatedPart>,
     /// Whether others could write to it while it was recorded.
     pub shared: bool,

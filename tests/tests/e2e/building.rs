@@ -233,7 +233,7 @@ fn cmake_with_hip() {
     }
 }
 
-/// The two kernels of a program that annotates its buffers: that of its own buffers, and that of a pool.
+/// The two kernels of a program with annotations: one uses separate buffers, the other a pool.
 struct Annotated {
     instances: [TestInstance; 2],
     allocations: Vec<Allocation>,

@@ -13,7 +13,7 @@ use mneme_system::files::regular;
 /// The most files that are allowed; those in nearer folders come first.
 const MOST: usize = 20_000;
 
-/// Files and folders with headers, and folders below them that nobody may read.
+/// Files and folders with headers, and the folders in them that compilers may not read.
 #[derive(Clone, Debug, Default)]
 pub struct Readable {
     pub roots: Vec<PathBuf>,
@@ -69,7 +69,7 @@ impl Readable {
     }
 }
 
-/// What directives name: the texts in quotes and angle brackets of lines with a `#`, also in a diff.
+/// The files that directives name: the texts in quotes and angle brackets of lines with a `#`, also in a diff.
 fn named(text: &str) -> Vec<&str> {
     let lines = text.lines().filter(|line| line.contains('#'));
     lines.flat_map(|line| line.split(['"', '<', '>']).skip(1)).filter(|name| !name.trim().is_empty()).collect()

@@ -15,7 +15,7 @@ const VERDICTS: &str = "verdicts.jsonl";
 const MEASURED: &str = "recording.json";
 const JUDGED: &str = "judged.json";
 
-/// What verdicts depend on besides the recording and the candidate, such as tolerances, by name.
+/// The conditions of verdicts besides the recording and the candidate, such as tolerances, by name.
 pub type Conditions = BTreeMap<String, String>;
 
 /// The file of verdicts, and what is in it.
