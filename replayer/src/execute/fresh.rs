@@ -221,7 +221,7 @@ impl FreshRuns<'_, '_> {
         let known = known.map(|(left, run)| OracleRun { left, work: run.work });
         let Some(mut right) = known.or_else(|| self.oracle_on(input)) else { return Ok(Verdict::Discarded) };
         let digest = right.left.digest();
-        let rehearsal = rehearsal.or_else(|| is_same.then(|| Rehearsal { digest: own, work: right.work }));
+        let rehearsal = rehearsal.or_else(|| is_same.then_some(Rehearsal { digest: own, work: right.work }));
         let is_repeated = rehearsal.as_ref().is_some_and(|run| run.digest == digest);
         let stored = stored.or_else(|| right.left.store().filter(|_| is_repeated).map(Rc::new));
         // By how much the code is wrong is unknown.
