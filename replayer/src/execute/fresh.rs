@@ -1,6 +1,6 @@
 //! Runs on inputs that differ from the recorded one, judged by code that is known to be right.
 //!
-//! [`FreshInput::of`] makes an input from a seed. [`FreshRuns::judge`] runs the code under test on it, in the module that has run on the recorded input. It also runs
+//! `FreshInput::of` makes an input from a seed. [`FreshRuns::judge`] runs the code under test on it, in the module that has run on the recorded input. It also runs
 //! the oracle (the application's own code), which computes the right result, and compares both results by the rules in
 //! force.
 //!
