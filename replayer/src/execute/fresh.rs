@@ -1,8 +1,8 @@
 //! Runs on inputs that differ from the recorded one, judged by code that is known to be right.
 //!
-//! `FreshInput::of` makes an input from a seed. [`FreshRuns::judge`] runs the code under test on it, in the module that has run on the recorded input. It also runs
-//! the oracle (the application's own code), which computes the right result, and compares both results by the rules in
-//! force.
+//! `FreshInput::of` makes an input from a seed. [`FreshRuns::judge`] runs the code under test on it, in the module that
+//! has run on the recorded input. It also runs the oracle (the application's own code), which computes the right result,
+//! and compares both results by the rules in force.
 //!
 //! If the floating-point results differ from the oracle's, the code may only round differently, because compilers may
 //! fuse multiplications and additions. Such code agrees if its results lie between the oracle's and those of the

@@ -254,7 +254,9 @@ impl<'a> Runner<'a> {
         done.doubts.extend((its.reads_clock && !own.reads_clock).then_some(Doubt::ReadsClock));
         let is_clean = order.own_process && order.is_compiled && kept::counts_allocations(order.code(blob));
         done.doubts.extend((its.uses_heap && !own.uses_heap && !is_clean).then_some(Doubt::UsesHeap));
-        let needs_fresh_input = order.spec.needs_fresh_input && FreshInput::exists(memory, self.plan.arguments);
+        // Code for the recorded arguments has no others.
+        let arguments = if order.folds_arguments { &[] } else { self.plan.arguments };
+        let needs_fresh_input = order.spec.needs_fresh_input && FreshInput::exists(memory, arguments);
         done.doubts.extend((needs_fresh_input && done.fresh_inputs.agreed == 0).then_some(Doubt::NoFreshInput));
     }
 
