@@ -1,7 +1,7 @@
 //! Jobs: runs of `mneme` that a tool has started.
 //!
-//! Each job has a thread, and a [supervisor](processes) that runs its programs, so that all of a job's processes end
-//! with it or with the server. Everything that they print is read; the beginning of standard output is kept for the
+//! Each job has a thread. A [supervisor](processes) runs its programs, and ends all of its processes when the job or the
+//! server ends. Everything that they print is read; the beginning of standard output is kept for the
 //! result, and the end of both streams for people and models.
 
 use std::ffi::OsString;

@@ -100,7 +100,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// `--NAME=VALUE` in one argument, so that a value that begins with a dash isn't read as an option.
+/// `--NAME=VALUE` as one argument. A value that begins with a dash would otherwise be read as an option.
 pub fn option(name: &str, value: impl Display) -> OsString {
     format!("--{name}={value}").into()
 }

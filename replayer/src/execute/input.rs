@@ -71,7 +71,7 @@ impl FreshInput {
         memory.has_input() || changed_arguments(arguments, &live(memory), 0).is_some()
     }
 
-    /// The input of a seed. As recorded if nothing can be changed this way.
+    /// Makes the input of a seed. It is the recorded one if nothing can be changed in the seed's way.
     pub fn of(
         memory: &ResidentMemory<'_>,
         arguments: &[Vec<u8>],
@@ -135,7 +135,7 @@ pub fn live(memory: &ResidentMemory<'_>) -> Vec<Range<u64>> {
     memory.live().into_iter().map(|(start, end)| start..end).collect()
 }
 
-/// Changes all numbers in arguments. `None` if there are none.
+/// The arguments with all numbers changed; `None` if they contain none that can change.
 fn changed_arguments(arguments: &[Vec<u8>], live: &[Range<u64>], seed: u64) -> Option<Vec<Vec<u8>>> {
     let (mut changed, mut state) = (arguments.to_vec(), seed);
     let words = changed.iter_mut().flat_map(|argument| argument.chunks_mut(WORD));
