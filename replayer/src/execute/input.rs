@@ -103,8 +103,8 @@ impl FreshInput {
             let part = part(seed, &regions[region], memory.chunk(piece).map_or(0, |(_, chunk)| chunk), bytes.len());
             apply(change, &mut bytes[part], widths[&region], &live, own);
             memory.fill(piece, &mut bytes, before);
-            // What is filled stays so, or is what an earlier launch on the recorded input has left: code that only
-            // works if it finds nonsense there is wrong.
+            // Filled bytes keep the pattern, or hold the recorded result as after an earlier launch. Code that depends on
+            // one of them is wrong.
             memory.fill(
                 piece,
                 &mut bytes,
