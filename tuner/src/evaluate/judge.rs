@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use mneme_model::configuration::Configuration;
 use mneme_model::evaluation::{CandidateId, Judgement, Speedup, Spilled, VERSION, Verdict, WrongElement};
 use mneme_model::protocol::Code;
-use mneme_model::result::{Mismatch, ReplayResult, ReplayStatus};
+use mneme_model::result::{Doubt, Mismatch, ReplayResult, ReplayStatus};
 use mneme_recording::database::KernelRecord;
 
 use super::code::{self, Refusal};
@@ -167,9 +167,11 @@ impl Judge {
                 mneme_system::remark!("mneme-tune: {incident}");
             }
             let (candidate, contestant) = running.remove(&evaluated.id).expect("what was evaluated was submitted");
-            match self.verdict(&contestant, &evaluated.results) {
-                None => standing.push((candidate, contestant, evaluated.results)),
-                Some(verdict) => tell(self.finished(&candidate, verdict, &evaluated.results, None))?,
+            let mut results = evaluated.results;
+            self.doubt_untested(&contestant, &mut results);
+            match self.verdict(&contestant, &results) {
+                None => standing.push((candidate, contestant, results)),
+                Some(verdict) => tell(self.finished(&candidate, verdict, &results, None))?,
             }
         }
         for (candidate, contestant, results) in standing {
@@ -189,6 +191,18 @@ impl Judge {
             configurations.push(Configuration { timeout_s: Some(self.limit), ..configuration });
         }
         Ok(Contestant { configurations, code })
+    }
+
+    /// Notes a doubt about code that ran on none of the fresh inputs because it is compiled for the recorded arguments.
+    fn doubt_untested(&self, contestant: &Contestant, results: &mut [ReplayResult]) {
+        if contestant.code.is_none() || self.seeds.is_empty() {
+            return;
+        }
+        for result in results.iter_mut().filter(|result| result.status == ReplayStatus::Verified) {
+            let Some(evidence) = result.evidence.as_mut().filter(|it| it.fresh_inputs.tried == 0) else { continue };
+            evidence.doubts.push(Doubt::NoFreshInput);
+            (result.status, result.verified) = (ReplayStatus::Unproven, false);
+        }
     }
 
     /// The verdict of a candidate that need not be compared.
