@@ -6,11 +6,18 @@ use crate::llvm;
 
 /// LLVM's message with the nearest name that it knows, and the parameters that were given.
 pub fn explain(message: &str) -> String {
-    let Some(token) = unknown(message) else { return message.to_owned() };
+    let Some(token) = quoted(message).filter(|_| message.contains("unknown ")) else {
+        let open = quoted(message).and_then(unclosed);
+        let open = open.map(|closed| format!("; a bracket is not closed: did you mean '{closed}'?"));
+        return message.to_owned() + &open.unwrap_or_default();
+    };
+    let closed = unclosed(token);
+    let token = closed.as_deref().unwrap_or(token);
     let (name, parameters) = token.split_at(token.find(['<', '(']).unwrap_or(token.len()));
     // Optimisation levels as compilers take them. LLVM also prints this for `default` with another level.
     let level = name.trim_start_matches('-').strip_prefix(['O', 'o']).filter(|level| is_level(level));
-    let level = level.or_else(|| (name == "default").then_some("3"));
+    let parameter = parameters.trim_matches(['<', 'O', '>']);
+    let level = level.or_else(|| (name == "default").then_some(if is_level(parameter) { parameter } else { "3" }));
     if let Some(level) = level {
         return format!("{message}; did you mean 'default<O{level}>'? There are O0 to O3, Os and Oz");
     }
@@ -25,10 +32,23 @@ fn is_level(text: &str) -> bool {
     matches!(text, "0" | "1" | "2" | "3" | "s" | "z")
 }
 
-/// The name in "unknown function pass 'x'", with its parameters.
-fn unknown(message: &str) -> Option<&str> {
-    let (_, rest) = message.split_once("unknown ")?;
-    rest.split('\'').nth(1).filter(|token| !token.is_empty())
+/// The text in quotes, as in "unknown function pass 'x<y>'".
+fn quoted(message: &str) -> Option<&str> {
+    message.split('\'').nth(1).filter(|token| !token.is_empty())
+}
+
+/// A pipeline with the brackets that it lacks at its end; `None` if it lacks none.
+fn unclosed(pipeline: &str) -> Option<String> {
+    let mut open = Vec::new();
+    for letter in pipeline.chars() {
+        match letter {
+            '<' => open.push('>'),
+            '(' => open.push(')'),
+            '>' | ')' if open.pop() != Some(letter) => return None,
+            _ => {}
+        }
+    }
+    (!open.is_empty()).then(|| pipeline.chars().chain(open.into_iter().rev()).collect())
 }
 
 /// Pass names from LLVM's list, which has indented lines with parameters after `<`, and the pipelines, which it lacks.
@@ -51,6 +71,10 @@ mod tests {
             ("unknown pass name 'instcombin'", "instcombine"),
             ("unknown function pass 'loop-unrol<O3>'", "loop-unroll<O3>"),
             ("unknown pass name 'defualt<O2>'", "default<O2>"),
+            ("unknown pass name 'default<O2'", "default<O2>"),
+            ("unknown function pass 'gnv'", "gvn"),
+            ("unknown function pass 'loop-unrol<O3'", "loop-unroll<O3>"),
+            ("invalid pipeline 'function(sroa,loop(licm)'", "function(sroa,loop(licm))"),
             ("unknown pass name 'O2'", "default<O2>"),
             ("unknown pass name '-Os'", "default<Os>"),
             ("unknown module pass 'global-dce'", "globaldce"),

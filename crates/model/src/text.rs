@@ -1,5 +1,7 @@
 //! Formats names and numbers for people.
 
+use strsim::osa_distance;
+
 /// A name cut to `limit` characters.
 pub fn shorten(name: &str, limit: usize) -> String {
     if name.chars().count() <= limit {
@@ -31,10 +33,8 @@ pub fn closest(wanted: &str, names: impl IntoIterator<Item = impl AsRef<str>>) -
 /// The name that a mistyped one stands for, if there is one: at most a third of the letters may differ, because more than
 /// that is another word.
 pub fn meant<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let letters = |text: &str| text.chars().collect::<Vec<char>>();
-    let wanted = letters(typed);
-    let nearest = names.into_iter().map(|name| (distance(&wanted, &letters(name)), name)).min()?;
-    (nearest.0 <= wanted.len().div_ceil(3)).then_some(nearest.1)
+    let nearest = names.into_iter().map(|name| (osa_distance(typed, name), name)).min()?;
+    (nearest.0 <= typed.chars().count().div_ceil(3)).then_some(nearest.1)
 }
 
 /// The end of a message about a mistyped name: the name that it stands for, or "".
@@ -44,29 +44,20 @@ pub fn did_you_mean<'a>(typed: &str, names: impl IntoIterator<Item = &'a str>) -
 
 /// The number of letters by which two names differ; a function's name may lack its parameters.
 fn unlikeness(wanted: &str, name: &str) -> usize {
-    let letters = |text: &str| text.to_lowercase().chars().take(COMPARED).collect::<Vec<char>>();
-    let wanted = letters(wanted);
-    let whole = distance(&wanted, &letters(name));
-    name.split_once('(').map_or(whole, |(plain, _)| whole.min(distance(&wanted, &letters(plain))))
+    let compared = |text: &str| text.to_lowercase().chars().take(COMPARED).collect::<String>();
+    let wanted = compared(wanted);
+    let whole = osa_distance(&wanted, &compared(name));
+    name.split_once('(').map_or(whole, |(plain, _)| whole.min(osa_distance(&wanted, &compared(plain))))
 }
 
-/// Levenshtein's distance.
-fn distance(one: &[char], other: &[char]) -> usize {
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (line, letter) in one.iter().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], line + 1);
-        for (column, with) in other.iter().enumerate() {
-            let changed = diagonal + usize::from(letter != with);
-            diagonal = row[column + 1];
-            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[other.len()]
-}
-
-/// A speedup; an uncertain one may have bounds with dozens of digits.
+/// A speedup in three significant digits; an uncertain one may have bounds with dozens of digits.
 pub fn ratio(value: f64) -> String {
-    if (0.001..1000.0).contains(&value) { format!("{value:.3}") } else { format!("{value:.1e}") }
+    if !(0.001..1000.0).contains(&value) {
+        return format!("{value:.1e}");
+    }
+    let rounded: f64 = format!("{value:.2e}").parse().expect("a number that was written is one");
+    let places = (2 - rounded.log10().floor() as i32).max(0) as usize;
+    format!("{rounded:.places$}")
 }
 
 #[cfg(test)]
@@ -74,8 +65,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ratios_have_three_places_or_a_power_of_ten() {
-        assert_eq!([1.122_36, 0.5, 3.06e50, 3.3e-51].map(ratio), ["1.122", "0.500", "3.1e50", "3.3e-51"]);
+    fn ratios_have_three_digits_or_a_power_of_ten() {
+        assert_eq!([1.122_36, 0.5, 3.06e50, 3.3e-51].map(ratio), ["1.12", "0.500", "3.1e50", "3.3e-51"]);
+        assert_eq!([58.141, 9.996, 999.7, 0.012_34, 0.0].map(ratio), ["58.1", "10.0", "1000", "0.0123", "0.0e0"]);
     }
 
     #[test]
@@ -85,11 +77,6 @@ mod tests {
         assert!(shown.starts_with("kernel77,") && shown.ends_with("and 1195 more"), "{shown}");
         assert_eq!(closest("b", ["abc", "b(int*)", "b(int*)"]), "b(int*), abc");
         assert_eq!(closest("b", [""; 0]), "none");
-        for (one, other, expected) in [("", "abc", 3), ("kitten", "sitting", 3), ("sroa", "sroa", 0), ("abc", "ac", 1)]
-        {
-            let [one, other] = [one, other].map(|text| text.chars().collect::<Vec<char>>());
-            assert_eq!(distance(&one, &other), expected);
-        }
         assert!(closest("x", ["y".repeat(100_000)]).len() < 1000);
     }
 
@@ -98,6 +85,7 @@ mod tests {
         let names = ["default", "thinlto", "lto"];
         assert_eq!(meant("defualt", names), Some("default"));
         assert_eq!(meant("qqqqqqq", names), None);
+        assert_eq!(meant("gnv", ["dce", "gvn", "licm"]), Some("gvn"), "letters change places in one step");
         assert_eq!(did_you_mean("ltoo", names), "; did you mean 'lto'?");
     }
 
