@@ -110,7 +110,7 @@ fn has(kernel: &KernelFile, memory: &RuleMemory) -> Result<bool, RecordingError>
 
 pub fn run(options: &AnnotateOptions) -> Result<(), CommandError> {
     options.selection.refuse_unnamed()?;
-    let mut selected = options.selection.kernels()?;
+    let mut selected = options.selection.some_kernels()?;
     if let Some(memory) = options.memory().filter(|_| !options.remove) {
         let found = selected.kernels.iter().map(|kernel| has(kernel, &memory)).collect::<Result<Vec<_>, _>>()?;
         if !found.contains(&true) {

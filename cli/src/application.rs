@@ -1,6 +1,7 @@
 //! Starts an application under the recorder, and ends like it.
 
 use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -20,6 +21,7 @@ use nix::unistd::Pid;
 use crate::device::{self, DeviceChoice, choose};
 use crate::error::CommandError;
 use crate::hip_library::HipLibrary;
+use crate::program::resolve;
 use crate::report::SummaryFile;
 use crate::{memory_file, siblings, variables};
 use mneme_sandbox::program::survive_broken_pipes;
@@ -67,6 +69,14 @@ impl Application {
     /// Fails if the program cannot be started.
     pub fn check(&self) -> Result<(), CommandError> {
         let path = resolve(&self.command[0]);
+        if !path.as_os_str().as_bytes().contains(&b'/') {
+            let meant = match path.is_file() {
+                true => format!("; did you mean ./{}?", path.display()),
+                false => String::new(),
+            };
+            let source = std::io::Error::new(ErrorKind::NotFound, format!("no such program on PATH{meant}"));
+            return Err(CommandError::Start { path, source });
+        }
         nix::unistd::access(&path, nix::unistd::AccessFlags::X_OK)
             .map_err(|error| CommandError::Start { path, source: error.into() })
     }
@@ -301,19 +311,6 @@ fn preload(needs: &Needs, libraries: &[PathBuf], existing: &OsStr) -> Result<OsS
     Ok(OsString::from_vec(list.join(&b':')))
 }
 
-/// The file of a program's name, as `execvp` finds it; otherwise the name itself.
-fn resolve(name: &OsStr) -> PathBuf {
-    let path = Path::new(name);
-    if path.components().count() > 1 || path.is_absolute() || name.as_bytes().contains(&b'/') {
-        return path.into();
-    }
-    let folders = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&folders)
-        .map(|folder| folder.join(path))
-        .find(|candidate| candidate.is_file())
-        .unwrap_or_else(|| path.into())
-}
-
 /// The CPU device replaces the shared CUDA runtime. A runtime that is linked into the program would look for a GPU.
 fn refuse_static_runtime(application: &Path, needs: &Needs) -> Result<(), CommandError> {
     let has_shared_runtime = needs
@@ -349,13 +346,6 @@ mod tests {
         assert_eq!(preload(&needs, &ours, "x.so".as_ref()).unwrap(), "libasan.so.8:/a/libmneme_rec.so:x.so");
         let named = preload(&Needs::default(), &ours, "x.so /b/libclang_rt.asan-x86_64.so".as_ref()).unwrap();
         assert_eq!(named, "/b/libclang_rt.asan-x86_64.so:/a/libmneme_rec.so:x.so");
-    }
-
-    #[test]
-    fn programs_are_found_on_the_path_and_paths_are_kept() {
-        assert!(resolve("sh".as_ref()).is_absolute());
-        assert_eq!(resolve("./sh".as_ref()), Path::new("./sh"));
-        assert_eq!(resolve("no-such-program-at-all".as_ref()), Path::new("no-such-program-at-all"));
     }
 
     #[test]

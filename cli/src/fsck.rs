@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mneme_model::units;
-use mneme_recording::integrity::{CheckReport, check};
+use mneme_recording::integrity::{CheckReport, check, check_kernels};
 use mneme_recording::{RecordingError, USUAL};
 
 use crate::error::CommandError;
@@ -19,6 +19,9 @@ pub struct FsckOptions {
     /// The same as FOLDER (also -rdb)
     #[arg(long = "record-database", aliases = ["record-db", "rdb"], value_name = "FOLDER", conflicts_with = "folders")]
     record_database: Option<PathBuf>,
+    /// Only kernels with this in their name, mangled or demangled
+    #[arg(long, value_name = "NAME")]
+    kernel: Option<String>,
 }
 
 pub fn run(options: &FsckOptions) -> Result<(), CommandError> {
@@ -35,7 +38,20 @@ pub fn run(options: &FsckOptions) -> Result<(), CommandError> {
                 folder.display()
             )));
         }
-        let CheckReport { kernels, instances, bytes, problems } = check(folder)?;
+        let selection = Selection::new(folder.clone(), None).named(options.kernel.clone());
+        let report = match options.kernel {
+            Some(_) => {
+                let kernels: Vec<PathBuf> =
+                    selection.kernels()?.kernels.into_iter().map(|kernel| kernel.path).collect();
+                check_kernels(folder, &kernels)
+            }
+            None => check(folder),
+        };
+        let CheckReport { kernels, instances, bytes, problems } = report?;
+        if kernels == 0 && problems.is_empty() {
+            print(&format!("{} holds no recorded kernel\n", folder.display()))?;
+            continue;
+        }
         let outcome = match problems.len() {
             0 => "whole".to_owned(),
             1 => "1 problem".to_owned(),
@@ -50,7 +66,7 @@ pub fn run(options: &FsckOptions) -> Result<(), CommandError> {
             units::bytes(bytes)
         ))?;
         if problems.is_empty() {
-            for kernel in &Selection::new(folder.clone(), None).kernels()?.kernels {
+            for kernel in selection.kernels()?.kernels {
                 kernel.warn_of_unchanged(None)?;
             }
         }

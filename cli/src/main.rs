@@ -24,6 +24,7 @@ mod output;
 mod own_folder;
 mod parallel;
 mod profile;
+mod program;
 mod record;
 mod regression;
 mod replay;

@@ -76,7 +76,7 @@ pub fn clean(options: &CleanOptions) -> Result<(), CommandError> {
     if selections.is_empty() {
         return Ok(());
     }
-    let selected = all(&selections)?;
+    let selected = all(&selections, Selection::kernels)?;
     let total = each(&selected, &options.part, |kernel, id| {
         housekeeping::remove(kernel.folder(), kernel.record.static_hash, id)
     })?;
@@ -129,7 +129,7 @@ impl TransferOptions {
             let to = to.display();
             return Err(CommandError::Usage(format!("the recording is already in {to}; name another folder")));
         }
-        Ok((all(&selections)?, to))
+        Ok((all(&selections, Selection::some_kernels)?, to))
     }
 }
 
@@ -161,10 +161,13 @@ fn endpoints(paths: &[PathBuf], named: Option<&PathBuf>) -> Result<(Vec<PathBuf>
 }
 
 /// The kernels of all selections. Fails before a command changes anything if a recording is missing.
-fn all(selections: &[Selection]) -> Result<Selected, CommandError> {
+fn all(
+    selections: &[Selection],
+    kernels: fn(&Selection) -> Result<Selected, CommandError>,
+) -> Result<Selected, CommandError> {
     let mut selected = Selected::default();
     for selection in selections {
-        selected.append(selection.kernels()?);
+        selected.append(kernels(selection)?);
     }
     Ok(selected)
 }

@@ -36,6 +36,6 @@ pub fn run(options: &ProfileOptions) -> Result<std::convert::Infallible, Command
     let status = options.application.run(RecorderMode::Profile, &settings, &summaries_file)?;
     let summaries = summaries_file.read();
     let name = options.application.name();
-    report::publish(RecorderMode::Profile, &name, status, &summaries, options.json.as_deref());
+    report::publish(RecorderMode::Profile, &name, status, &summaries, options.json.as_deref(), true);
     end_like(status)
 }

@@ -73,7 +73,7 @@ pub fn run(options: &RecordOptions) -> Result<std::convert::Infallible, CommandE
     options.application.check()?;
     let summaries_file = SummaryFile::open()?;
     let format = epilogue_format(options)?;
-    let mut staging = None;
+    let (mut staging, mut created) = (None, None);
     let mut settings: Vec<(&str, OsString)> = Vec::new();
     let usual =
         || std::env::var_os("MNEME_DATA_DIR").filter(|folder| !folder.is_empty()).unwrap_or_else(|| USUAL.into());
@@ -82,6 +82,7 @@ pub fn run(options: &RecordOptions) -> Result<std::convert::Infallible, CommandE
         let mut folder =
             std::path::absolute(folder).map_err(|source| CommandError::Io { path: folder.into(), source })?;
         if !options.dry_run {
+            created = (!folder.exists()).then(|| folder.clone());
             private::create_folder(&folder).map_err(RecordingError::io(&folder))?;
             check_writable(&folder)?;
             if let Some(format) = format {
@@ -105,14 +106,17 @@ pub fn run(options: &RecordOptions) -> Result<std::convert::Infallible, CommandE
     let texts = [("MNEME_RR_KERNELS", &options.kernels), ("MNEME_RECORD_RANKS", &options.record_ranks)];
     settings.extend(texts.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?.into()))));
     let mode = if options.dry_run { RecorderMode::DryRun } else { RecorderMode::Record };
-    let status = options.application.run(mode, &settings, &summaries_file)?;
+    let status = options.application.run(mode, &settings, &summaries_file).inspect_err(|_| {
+        // Only an empty folder is removed.
+        created.iter().for_each(|folder| drop(std::fs::remove_dir(folder)));
+    })?;
 
     let mut summaries = summaries_file.read();
     if let Some(staging) = staging {
         staging.export(&mut summaries);
     }
     let name = options.application.name();
-    report::publish(mode, &name, status, &summaries, options.json.as_deref());
+    report::publish(mode, &name, status, &summaries, options.json.as_deref(), true);
     if let Some(wanted) = &options.kernels {
         say_closest(wanted, &merged(&summaries));
     }

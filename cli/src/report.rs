@@ -21,10 +21,13 @@ use serde::Serialize;
 
 use crate::error::CommandError;
 use crate::memory_file::MemoryFile;
+use crate::program::resolve;
 use crate::table::{Align, render};
 
 /// Number of kernels that are listed if none of them is recorded.
 const FEW: usize = 5;
+/// Beginnings of the names of libraries that programs for GPUs use.
+const GPU_LIBRARIES: [&str; 5] = ["libcuda.", "libcudart.", "libamdhip64.", "libnvrtc.", "libtorch"];
 /// Width of a kernel's name, characters.
 const NAME_WIDTH: usize = 44;
 
@@ -79,7 +82,7 @@ pub fn check_places(file: Option<&Path>) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Reports on a run: text for people and, if `json` is a file or "-", JSON. Write errors are reported but do not change
+/// Reports on a run: text for people, if it `has_table`, and, if `json` is a file or "-", JSON. Write errors are reported but do not change
 /// the status, which is the application's.
 pub fn publish(
     mode: RecorderMode,
@@ -87,9 +90,10 @@ pub fn publish(
     status: ExitStatus,
     summaries: &[RecorderSummary],
     json: Option<&Path>,
+    has_table: bool,
 ) {
     let text = text(mode, application, status, summaries);
-    if !text.is_empty() {
+    if has_table && !text.is_empty() {
         mneme_system::remark!("{}", text.trim_end_matches('\n'));
     }
     if let Err(error) = write_json(json, application, status, summaries) {
@@ -164,13 +168,7 @@ fn text(mode: RecorderMode, application: &str, status: ExitStatus, summaries: &[
             Some(code @ (126 | 127)) => format!(
                 "mneme: {application} ended with status {code}, which a shell gives if it cannot start a program. No kernel is {doing}; check the name and path of the program\n"
             ),
-            Some(code) if has_device_code(application) => format!(
-                "mneme: {application} has GPU code, but none of its kernels ran, so none is {doing} (its status is {code}). If it reached a launch, a message above, or CUDA's error, says why the launch failed\n"
-            ),
-            code => format!(
-                "mneme: {application} launched no GPU kernel, so none is {doing}. Does it use CUDA or HIP, and did it reach a launch ({})? Mneme cannot watch programs that are linked statically or run as another user (set-user-ID)\n",
-                code.map_or_else(|| "it has no status".to_owned(), |code| format!("its status is {code}"))
-            ),
+            code => unlaunched(application, code.unwrap_or_default(), doing),
         };
     }
     if !summaries.iter().any(|summary| summary.selected) {
@@ -184,9 +182,31 @@ fn text(mode: RecorderMode, application: &str, status: ExitStatus, summaries: &[
     text + &graphs
 }
 
-/// Whether the file of this name contains GPU code.
-fn has_device_code(application: &str) -> bool {
-    MappedFile::open(Path::new(application)).is_ok_and(|file| needs(file.bytes()).device_code)
+/// The report on an application that ran and launched no kernel: whether it started, and whether it uses CUDA at all.
+fn unlaunched(application: &str, code: i32, doing: &str) -> String {
+    let program = resolve(application.as_ref());
+    let needs = |path: &Path| MappedFile::open(path).map(|file| needs(file.bytes())).unwrap_or_default();
+    let found = needs(&program);
+    let ran = format!("{application} started and ended with status {code}");
+    if found.device_code {
+        return format!(
+            "mneme: {ran}. It has GPU code, but none of its kernels ran, so none is {doing}. If it reached a launch, a message above, or CUDA's error, says why the launch failed\n"
+        );
+    }
+    let is_of_gpu = |library: &&String| GPU_LIBRARIES.iter().any(|name| library.starts_with(name));
+    let uses = match found.libraries.iter().find(is_of_gpu) {
+        Some(library) => format!("It uses {library}; did it reach a launch?"),
+        None => format!(
+            "{} has no GPU code and is not linked with CUDA or HIP; did it load or start a program that is, and did that one reach a launch?",
+            program.display()
+        ),
+    };
+    let here = Path::new(".").join(application);
+    let is_meant = !application.contains('/') && here != program && needs(&here).device_code;
+    let meant = if is_meant { format!(" Did you mean ./{application}, which has GPU code?") } else { String::new() };
+    format!(
+        "mneme: {ran}, and launched no GPU kernel, so none is {doing}. {uses}{meant} Mneme cannot watch programs that are linked statically or run as another user (set-user-ID)\n"
+    )
 }
 
 /// A report on processes that launched kernels but wrote no summary; empty if all wrote one.
@@ -285,6 +305,10 @@ fn applied(mut kernels: Vec<KernelSummary>) -> String {
         rows.push(row);
     }
     let mut text = render(&align, &rows);
+    if kernels.iter().any(|kernel| kernel.applied.as_ref().is_some_and(|applied| applied.before.is_some())) {
+        text += "BEFORE and TUNED are mneme tune's times of the recorded launch: geometric means of rounds in turns, if the winner was confirmed";
+        text += if is_timed { "; GOT is the mean of this run's replaced launches\n" } else { "\n" };
+    }
     for kernel in &kernels {
         for failure in &kernel.failures {
             text += &format!("{}: {} not replaced: {}\n", name(kernel), launches(failure.launches), failure.reason);
@@ -445,13 +469,14 @@ mod tests {
         assert_eq!(
             text(vec![kernel("b(int)"), tuned.clone()]),
             "KERNEL  LAUNCHES  REPLACED  RESHAPED  BEFORE  TUNED\na(int)         4         3         1  2.0 µs      -\n\
+             BEFORE and TUNED are mneme tune's times of the recorded launch: geometric means of rounds in turns, if the winner was confirmed\n\
              a(int): 1 launch not replaced: inside a stream capture\n"
         );
         assert!(text(vec![kernel("b(int)")]).contains("no launch was replaced"));
         let times = Times { count: 2, total: 5000, min: 2000, max: 3000 };
         let timed = KernelSummary { failures: vec![], gpu_time: Some(times), ..tuned.clone() };
         let table = "KERNEL  LAUNCHES  REPLACED  RESHAPED  BEFORE  TUNED     GOT\na(int)         4         3         1  2.0 µs      -  2.5 µs\n";
-        assert_eq!(text(vec![timed]), table);
+        assert!(text(vec![timed]).starts_with(table));
     }
 
     #[test]
@@ -521,7 +546,7 @@ mod tests {
 
     #[test]
     fn nothing_launched_and_nothing_selected_are_said() {
-        assert!(text(RecorderMode::Record, "app", ExitStatus::default(), &[]).contains("app launched no GPU kernel"));
+        assert!(text(RecorderMode::Record, "app", ExitStatus::default(), &[]).contains("and launched no GPU kernel"));
         let crashed = text(RecorderMode::Record, "app", ExitStatus::from_raw(libc::SIGSEGV), &[]);
         assert!(crashed.contains("app was killed by signal 11") && !crashed.contains("statically linked"), "{crashed}");
         let unfinished =

@@ -186,6 +186,15 @@ impl Selection {
         Ok(found)
     }
 
+    /// The selected kernels, for commands that need one.
+    pub fn some_kernels(&self) -> Result<Selected, CommandError> {
+        let found = self.kernels()?;
+        if found.kernels.is_empty() && found.damaged.is_empty() {
+            return Err(RecordingError::Empty { path: self.path().into() }.into());
+        }
+        Ok(found)
+    }
+
     /// Keeps only the named kernels.
     fn narrow(&self, found: &mut Selected) -> Result<(), CommandError> {
         let (id, name) = (self.record_id.as_deref(), self.kernel.as_deref());

@@ -182,9 +182,6 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
         used.clear();
     }
     let winners = Winners::new(used.iter().map(|(_, winner)| winner.clone()).collect());
-    if winners.winners.is_empty() && options.specialize.is_none() && options.learn.is_none() {
-        mneme_system::remark!("mneme: no winner is for this application; it runs with its own kernels");
-    }
     // Without a recorder, the application runs at full speed.
     let is_alone =
         winners.winners.is_empty() && options.specialize.is_none() && !options.times && options.json.is_none();
@@ -241,7 +238,9 @@ pub fn run(options: &ApplyOptions) -> Result<(), CommandError> {
     for kernel in tuned.into_iter().filter(|kernel| !launched.contains(*kernel) && !summaries.is_empty()) {
         mneme_system::remark!("mneme: {} is tuned, but was not launched", readable(kernel));
     }
-    report::publish(RecorderMode::Apply, &name, status, &summaries, options.json.as_deref());
+    // Without winners, a message above says why.
+    let has_table = !(winners.winners.is_empty() && options.specialize.is_none() && options.learn.is_none());
+    report::publish(RecorderMode::Apply, &name, status, &summaries, options.json.as_deref(), has_table);
     let [found, compiled] = counts.get();
     if found + compiled > 0 {
         mneme_system::remark!("code: {found} from the cache, {compiled} compiled");
@@ -288,7 +287,9 @@ fn winners(
         let name = one.source.display().to_string();
         match prepared.and_then(|prepared| prepared.compiled(&one, cache, counts)) {
             Ok(winner) => compiled.push((one, winner)),
-            Err(reason) => mneme_system::remark!("mneme: ignoring {name}: {reason}"),
+            Err(reason) => {
+                mneme_system::remark!("mneme: ignoring {name}, so its kernels keep their own code: {reason}")
+            }
         }
     }
     let mut sessions: BTreeMap<(PathBuf, PathBuf), Vec<(String, LaunchDimensions)>> = BTreeMap::new();

@@ -211,7 +211,7 @@ fn run(
     let status = application.run(mode, settings, &summaries_file)?;
     let summaries = summaries_file.read();
     let name = application.name();
-    report::publish(mode, &name, status, &summaries, json);
+    report::publish(mode, &name, status, &summaries, json, true);
     let kernels = merged(&summaries);
     if !status.success() || kernels.is_empty() {
         mneme_system::remark!("mneme: this run was not learnt from; the next start repeats the step");

@@ -22,9 +22,15 @@ use crate::output::print;
 
 #[derive(Debug, Args)]
 pub struct TestOptions {
-    /// Folders with recordings, or files of single kernels
-    #[arg(value_name = "RECORDING", required = true)]
+    /// Folders with recordings, or files of single kernels [default: recording]
+    #[arg(value_name = "RECORDING")]
     recordings: Vec<PathBuf>,
+    /// The same as RECORDING (also -rdb)
+    #[arg(long, aliases = ["record-db", "rdb"], value_name = "RECORDING", conflicts_with = "recordings")]
+    record_database: Option<PathBuf>,
+    /// Only kernels with this in their name, mangled or demangled
+    #[arg(long, value_name = "NAME")]
+    kernel: Option<String>,
     /// Replay under this pipeline, in the syntax of opt -passes, or "original" for the application's own code; may be
     /// repeated [default: each launch as recorded]
     #[arg(long = "passes", value_name = "PIPELINE", value_parser = pipeline, allow_hyphen_values = true)]
@@ -91,7 +97,7 @@ fn pipeline(text: &str) -> Result<String, ValueError> {
 pub fn test(options: &TestOptions) -> Result<(), CommandError> {
     // Unreadable or unwritable files must fail before hours of replays, not after.
     let before = options.against.as_deref().map(ResultsFile::load).transpose()?;
-    let cases = replays::find(&options.recordings, &options.pipelines)?;
+    let cases = replays::find(options)?;
     options.save.as_deref().map_or(Ok(()), ResultsFile::probe)?;
     output::probe(&options.report)?;
     let after = replays::run(&cases, options)?;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use mneme_model::device::CPU_DEVICE;
 use mneme_model::result::Environment;
-use mneme_model::units;
+use mneme_model::{text, units};
 use mneme_system::files::private;
 use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 use serde_json::json;
@@ -164,7 +164,9 @@ fn cells(it: &Compared) -> [String; 7] {
 }
 
 fn ratio(it: &Compared) -> String {
-    it.ratio.map_or(String::new(), |ratio| format!("{:.3} ({:.3} to {:.3})", ratio.estimate, ratio.low, ratio.high))
+    it.ratio.map_or(String::new(), |ratio| {
+        format!("{} ({} to {})", text::ratio(ratio.estimate), text::ratio(ratio.low), text::ratio(ratio.high))
+    })
 }
 
 /// The number of each verdict, and the device.
@@ -200,9 +202,7 @@ fn summary(before: Option<&ResultsFile>, after: &ResultsFile, compared: &[Compar
         }
         _ => String::new(),
     };
-    let is_timed =
-        |it: &Compared| matches!(it.verdict, CaseVerdict::Slower | CaseVerdict::Faster | CaseVerdict::Inconclusive);
-    let caution = if after.environment.device == CPU_DEVICE && compared.iter().any(is_timed) {
+    let caution = if after.environment.device == CPU_DEVICE {
         "; times of the CPU device depend on this machine's other load, and say nothing about a GPU"
     } else {
         ""

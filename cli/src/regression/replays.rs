@@ -6,6 +6,7 @@ use std::process::Command;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use mneme_model::result::{Environment, ReplayResult, ReplayStatus};
+use mneme_recording::USUAL;
 use mneme_sandbox::interruption::on_interruption_say;
 use mneme_system::{console, install};
 
@@ -25,16 +26,20 @@ pub struct Case {
     database: PathBuf,
 }
 
-/// All launches of the recordings, under all pipelines.
-pub fn find(recordings: &[PathBuf], pipelines: &[String]) -> Result<Vec<Case>, CommandError> {
+/// All selected launches, under all pipelines.
+pub fn find(options: &TestOptions) -> Result<Vec<Case>, CommandError> {
     let as_recorded = [String::new()];
-    let pipelines = if pipelines.is_empty() { &as_recorded } else { pipelines };
+    let pipelines = if options.pipelines.is_empty() { &as_recorded[..] } else { &options.pipelines };
+    let mut recordings: Vec<PathBuf> = options.recordings.iter().chain(&options.record_database).cloned().collect();
+    if recordings.is_empty() {
+        recordings.push(USUAL.into());
+    }
     if let Some((_, twice)) = pipelines.iter().enumerate().find(|(index, it)| pipelines[..*index].contains(it)) {
         return Err(CommandError::Usage(format!("--passes names '{twice}' twice")));
     }
     let mut cases: Vec<Case> = Vec::new();
     for path in recordings {
-        let selected = Selection::new(path.clone(), None).kernels()?;
+        let selected = Selection::new(path.clone(), None).named(options.kernel.clone()).some_kernels()?;
         for kernel in &selected.kernels {
             for instance in kernel.record.instances.keys() {
                 for passes in pipelines {

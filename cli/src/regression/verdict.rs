@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use mneme_model::result::ReplayStatus;
+use mneme_model::text;
 use serde::Serialize;
 
 use super::stored::{CaseName, CaseResult, ResultsFile};
@@ -171,8 +172,10 @@ fn one(before: Option<&CaseResult>, after: &CaseResult, threshold: f64) -> Compa
         ("", None) if verdict == CaseVerdict::Inconclusive => {
             let Ratio { low, high, .. } = ratio.unwrap_or_default();
             format!(
-                "too noisy to tell: it takes between {low:.3} and {high:.3} times as long as before; test with more --starts, while the \
-                 device is idle"
+                "too noisy to tell: it takes between {} and {} times as long as before; test with more --starts, while the \
+                 device is idle",
+                text::ratio(low),
+                text::ratio(high)
             )
         }
         (error, _) => error.to_owned(),

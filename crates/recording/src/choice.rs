@@ -53,7 +53,8 @@ pub fn choose(path: &Path, id: Option<&str>, name: Option<&str>) -> Result<PathB
 /// Keeps the kernels that have an instance `id` and match `name`: only complete matches, if there are any.
 pub fn narrow<T>(found: &mut Vec<T>, kernel: impl Fn(&T) -> &KernelRecord, id: Option<&str>, name: Option<&str>) {
     if let Some(id) = id {
-        found.retain(|it| kernel(it).find(id).is_some());
+        let is_whole = found.iter().any(|it| kernel(it).instances.contains_key(id));
+        found.retain(|it| if is_whole { kernel(it).instances.contains_key(id) } else { kernel(it).may_have(id) });
     }
     if let Some(name) = name {
         let is_whole = found.iter().any(|it| is_whole_name(kernel(it), name));
@@ -127,12 +128,14 @@ mod tests {
             (None, Some("scan_"), "2"),
             (None, Some("sum(int*)"), "3"),
             (Some("900001"), None, "3"),
-            (Some("9000"), None, "3"),
+            (Some("9"), None, "3"),
             (Some("1237"), Some("scan"), "2"),
         ] {
             assert_eq!(chosen(id, name).map_err(|error| error.to_string()).as_deref(), Ok(expected));
         }
-        for (id, name) in [(None, None), (None, Some("int")), (None, Some("swap")), (Some("7"), None)] {
+        for (id, name) in
+            [(None, None), (None, Some("int")), (None, Some("swap")), (Some("7"), None), (Some("1"), None)]
+        {
             assert_eq!(chosen(id, name).map_err(|error| error.exit_status()), Err(exit::BAD_USAGE));
         }
         let missing = choose(&folder.path().join("nowhere"), None, Some("scan"));

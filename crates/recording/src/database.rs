@@ -233,21 +233,33 @@ impl KernelRecord {
         text
     }
 
+    /// Whether an instance has this id, or one that begins with it.
+    pub fn may_have(&self, id: &str) -> bool {
+        !id.is_empty() && self.instances.keys().any(|known| known.starts_with(id))
+    }
+
     /// The instance with this id, or the only one whose id begins with it.
     pub fn find(&self, id: &str) -> Option<(&str, &InstanceRecord)> {
         if let Some((id, instance)) = self.instances.get_key_value(id) {
             return Some((id, instance));
         }
-        let mut alike = self.instances.iter().filter(|(known, _)| id.len() >= SHORTEST && known.starts_with(id));
+        let mut alike = self.instances.iter().filter(|(known, _)| !id.is_empty() && known.starts_with(id));
         alike.next().filter(|_| alike.next().is_none()).map(|(id, instance)| (id.as_str(), instance))
     }
 
     /// The instance with this id or unique prefix, or the only instance if `id` is `None`.
     pub fn instance(&self, path: &Path, id: Option<&str>) -> Result<(&str, &InstanceRecord), RecordingError> {
-        let missing = |id: &str| RecordingError::NoInstance {
-            path: path.into(),
-            instance: id.into(),
-            known: closest(id, self.instances.keys()),
+        let missing = |id: &str| match self.may_have(id) {
+            true => RecordingError::Choice(format!(
+                "several instances of {} begin with {id}: {}; pass more digits",
+                path.display(),
+                closest(id, self.instances.keys().filter(|known| known.starts_with(id)))
+            )),
+            false => RecordingError::NoInstance {
+                path: path.into(),
+                instance: id.into(),
+                known: closest(id, self.instances.keys()),
+            },
         };
         match id {
             Some(id) => self.find(id).ok_or_else(|| missing(id)),
@@ -279,9 +291,6 @@ impl KernelRecord {
         format!("{}.json", self.static_hash)
     }
 }
-
-/// The shortest accepted prefix of an id, in digits.
-const SHORTEST: usize = 4;
 
 /// Every `<number>.json` of a folder, sorted by name.
 pub fn kernels(folder: &Path) -> Result<Vec<PathBuf>, RecordingError> {

@@ -1,7 +1,7 @@
 //! Checks a recording: reads all of it and names its damaged files.
 
 use std::collections::{HashMap, HashSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use mneme_model::hash::{ChunkId, checksum};
 use mneme_system::files::regular;
@@ -28,6 +28,11 @@ pub struct CheckReport {
 
 /// Reads every kernel, instance, code file and pack of a recording folder.
 pub fn check(folder: &Path) -> Result<CheckReport, RecordingError> {
+    check_kernels(folder, &kernels(folder)?)
+}
+
+/// Reads these kernels' files, and every pack of their folder.
+pub fn check_kernels(folder: &Path, kernels: &[PathBuf]) -> Result<CheckReport, RecordingError> {
     let mut report = CheckReport::default();
     for path in pack::files(&folder.join(store::FOLDER))? {
         report.bytes += length(&path);
@@ -38,17 +43,17 @@ pub fn check(folder: &Path) -> Result<CheckReport, RecordingError> {
     let store = store.ok();
     let mut known = HashSet::new();
     let mut originals: HashMap<CodeFile, bool> = HashMap::new();
-    for path in kernels(folder)? {
+    for path in kernels {
         report.kernels += 1;
-        report.bytes += length(&path);
-        let record = match KernelRecord::load(&path) {
+        report.bytes += length(path);
+        let record = match KernelRecord::load(path) {
             Ok(record) => record,
             Err(error) => {
                 report.problems.push(error);
                 continue;
             }
         };
-        let rules = Rules::load(&path).map_err(|error| report.problems.push(error)).is_ok();
+        let rules = Rules::load(path).map_err(|error| report.problems.push(error)).is_ok();
         let code = check_code(folder, &record, &mut report) && rules;
         for instance in record.instances.values() {
             let mut original = true;

@@ -79,7 +79,7 @@ fn what_is_broken_or_cannot_be_read_is_told() {
     let twice = test(recording.folder()).arg(&database).exit_with(exit::BAD_USAGE);
     twice.complains("have the same launch");
     let empty = tempfile::tempdir().unwrap();
-    test(empty.path()).exit_with(exit::BAD_USAGE).complains("contain no launch to test");
+    test(empty.path()).exit_with(exit::BAD_RECORDING);
     let nothing = test(recording.folder()).arg("--against").arg(empty.path().join("no.json"));
     nothing.exit_with(exit::NO_INPUT).complains("no.json cannot be read");
 }

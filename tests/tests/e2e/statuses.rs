@@ -88,7 +88,7 @@ fn recordings_that_are_not_there() {
     let missing = TestInstance::new(&recording.folder().join("12345.json"), &instance.id);
     missing.replay("default<O3>").exit_with(exit::NO_INPUT).complains("12345.json");
     // The message about an unknown instance lists the existing ones.
-    let unknown = TestInstance::new(&instance.database, "1");
+    let unknown = TestInstance::new(&instance.database, "0");
     unknown.replay("default<O3>").exit_with(exit::BAD_USAGE).complains(&instance.id);
     let text = recording.folder().join("67890.json");
     std::fs::write(&text, "not a recording").unwrap();
@@ -149,10 +149,57 @@ fn a_path_that_is_missing_has_the_same_status_everywhere() {
     }
     // A missing part of a recording is a different error.
     for line in ["mneme-replay", "mneme-tune", "mneme-bisect", "mneme ls", "mneme export --standalone recording to"] {
-        for [option, value] in [["--kernel", "none"], ["-rid", "1"]] {
+        for [option, value] in [["--kernel", "none"], ["-rid", "0"]] {
             let mut words = line.split(' ');
             let outcome = run(program(words.next().unwrap())).args(words).args([option, value]).folder(home.path());
             outcome.exit_with(exit::BAD_USAGE);
+        }
+    }
+}
+
+/// A folder without kernels has the same status in all commands that need one.
+#[test]
+fn a_folder_without_kernels_has_the_same_status_everywhere() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::create_dir(home.path().join("empty")).unwrap();
+    for (line, status) in [
+        ("mneme-replay -rdb empty", exit::BAD_RECORDING),
+        ("mneme-tune -rdb empty", exit::BAD_RECORDING),
+        ("mneme-tune --all-kernels -rdb empty", exit::BAD_RECORDING),
+        ("mneme-bisect -rdb empty", exit::BAD_RECORDING),
+        ("mneme show empty", exit::BAD_RECORDING),
+        ("mneme annotate empty", exit::BAD_RECORDING),
+        ("mneme copy empty to", exit::BAD_RECORDING),
+        ("mneme move empty to", exit::BAD_RECORDING),
+        ("mneme minimize empty to", exit::BAD_RECORDING),
+        ("mneme export --standalone empty to", exit::BAD_RECORDING),
+        ("mneme test empty", exit::BAD_RECORDING),
+        ("mneme test -rdb empty --kernel k", exit::BAD_RECORDING),
+        ("mneme ls empty", 0),
+        ("mneme fsck empty", 0),
+        ("mneme clean empty", 0),
+    ] {
+        let mut words = line.split(' ');
+        let outcome = run(program(words.next().unwrap())).args(words).folder(home.path()).exit_with(status);
+        let lines = if status == 0 { &outcome.stdout } else { &outcome.stderr };
+        assert_eq!(lines.lines().count(), 1, "{line}: {outcome}");
+        assert!(!lines.contains("whole"), "{line}: {outcome}");
+    }
+}
+
+#[test]
+fn an_instance_may_be_named_by_any_beginning_of_its_id() {
+    let recording = Recording::of(app("stencil"), &[]);
+    let ids: Vec<String> = recording.kernel("stencil").1.instances.keys().cloned().collect();
+    let list = |id: &str| {
+        run(program("mneme")).args(["ls", "--json", "--kernel", "stencil", "-rid", id]).arg(recording.folder())
+    };
+    for id in &ids {
+        let shared = (0..id.len()).rev().find(|end| ids.iter().any(|it| it != id && it.starts_with(&id[..*end])));
+        let shared = shared.expect("there are several instances");
+        assert_eq!(list(&id[..=shared]).succeed().json()[0]["instances"][0]["id"], id.as_str());
+        if shared > 0 {
+            list(&id[..shared]).exit_with(exit::BAD_USAGE).complains(id);
         }
     }
 }

@@ -248,6 +248,6 @@ fn of_many_kernels_the_likest_are_named() {
     assert!(several.stderr.len() < 1000, "{several}");
     let bisect = run(program("mneme-bisect")).arg("-rdb").arg(copy.path()).args(["--kernel", "none"]);
     assert!(bisect.exit_with(exit::BAD_USAGE).stderr.len() < 1000);
-    let listed = run(program("mneme")).arg("ls").arg(copy.path()).args(["-rid", "1"]);
+    let listed = run(program("mneme")).arg("ls").arg(copy.path()).args(["-rid", "0"]);
     assert!(listed.exit_with(exit::BAD_USAGE).stderr.len() < 1000);
 }
