@@ -14,6 +14,9 @@ pub struct TunedRecording {
     pub database: PathBuf,
     /// Checksums from the session; `None` for sessions of earlier releases, and for Proteus's files.
     sums: Option<RecordingSums>,
+    /// The static hash of the tuned kernel, if known. It covers all code that the kernel reaches, but not other kernels of
+    /// its file.
+    static_hash: Option<u64>,
     /// Whether the user named the place. A copy of the kernel may hold less memory, but must have the same code.
     is_named: bool,
 }
@@ -21,7 +24,7 @@ pub struct TunedRecording {
 impl TunedRecording {
     /// A recording that the user has named, without known checksums.
     pub fn named(database: PathBuf) -> Self {
-        Self { database, sums: None, is_named: true }
+        Self { database, sums: None, static_hash: None, is_named: true }
     }
 
     /// The recording of a session with these options and results. Does not search the current folder or folders above
@@ -33,9 +36,11 @@ impl TunedRecording {
         let database = options["record_database"].as_str().or_else(|| options["record_database"][0].as_str());
         let database = database.map(Path::new).ok_or_else(|| ApplyError::NoRecording(results.join("config.json")))?;
         let sums: Option<RecordingSums> = serde_json::from_value(measured.clone()).ok();
+        let static_hash = database.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
         let found = |database| Self {
             database,
             sums: sums.filter(|sums| !sums.code.is_empty()),
+            static_hash,
             is_named: recordings.is_some(),
         };
         if let Some(recordings) = recordings {
@@ -62,7 +67,9 @@ impl TunedRecording {
         let Some(sums) = &self.sums else { return Ok(record) };
         let now = RecordingSums::of(&self.database, &record, &[id.to_owned()])?;
         let is_same = |id: &str| sums.instances.get(id).is_none_or(|sum| now.instances.get(id) == Some(sum));
-        let what = match (sums.code == now.code, self.is_named || is_same(id)) {
+        // The existing Mneme's hash covers less.
+        let has_same_hash = record.ours.format > 0 && self.static_hash == Some(record.static_hash);
+        let what = match (sums.code == now.code || has_same_hash, self.is_named || is_same(id)) {
             (true, true) => return Ok(record),
             (false, _) => "the kernel's code",
             _ => "the recorded launch or its memory",
