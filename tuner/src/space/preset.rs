@@ -145,7 +145,8 @@ impl PresetSpace {
         let (grid, block) = (recorded.grid, recorded.block);
         let axes = shapes::active_axes(options.launch_dim, grid, block);
         let wave = recorded.processor.as_ref().map_or(1, Processor::wavefront_size);
-        let of = |safety| shapes::block_shapes(grid, block, axes, safety, wave);
+        let keeps_grid = options.keep_grid.contains(&true);
+        let of = |safety| shapes::block_shapes(grid, block, axes, safety, keeps_grid, wave);
         let most = |shapes: &[Dim3]| shapes.iter().map(Dim3::count).max().unwrap_or(0);
         let shapes = of(options.launch_safety);
         let most_threads = (most(&shapes), most(&of(LaunchSafety::Aggressive)));
@@ -502,7 +503,12 @@ mod tests {
         assert_eq!(edges(LaunchSafety::Aggressive, 1024), 0);
         let small = Recorded { grid: Dim3::new(1, 1, 1), block: Dim3::new(64, 1, 1), ..VECADD };
         let space = PresetSpace::new(&options(&["default<O3>"]), small);
-        assert!(space.edges(&Point::new(), &space.baseline()).is_empty(), "there is no more work");
+        assert!(space.edges(&Point::new(), &space.baseline()).is_empty(), "larger blocks are in the space");
+        let sums = Recorded { grid: Dim3::new(64, 1, 1), block: Dim3::new(2, 1, 1), ..VECADD };
+        let space = PresetSpace::new(&PresetOptions { keep_grid: vec![true], ..options(&["default<O3>"]) }, sums);
+        let last = walk(&space).last().unwrap();
+        assert_eq!(last[name::BLOCK_SHAPE]["x"], 256);
+        assert_eq!(space.edges(&last, &space.ground(&last).unwrap()).len(), 1);
     }
 
     #[test]

@@ -39,14 +39,24 @@ pub fn active_axes(dimensions: BlockAxes, grid: Dim3, block: Dim3) -> [bool; 3] 
 
 /// The block shapes to try, ascending by z, y, x, including the recorded shape.
 ///
-/// `wave` is the number of threads that run in step. If it divides the recorded block, it divides every other.
-pub fn block_shapes(grid: Dim3, block: Dim3, axes: [bool; 3], safety: LaunchSafety, wave: u32) -> Vec<Dim3> {
+/// `keeps_grid` says that candidates with the recorded grid are tried, as for a grid of one block. Their blocks may have
+/// more threads than the recorded launch. `wave` is the number of threads that run in step. If it divides the recorded
+/// block, it divides every other.
+pub fn block_shapes(
+    grid: Dim3,
+    block: Dim3,
+    axes: [bool; 3],
+    safety: LaunchSafety,
+    keeps_grid: bool,
+    wave: u32,
+) -> Vec<Dim3> {
+    let keeps_grid = keeps_grid || grid.count() == 1;
     let budget = thread_budget(block, safety);
     let unit = whole_waves(block, wave).unwrap_or(1);
     let candidates: [BTreeSet<u32>; 3] = std::array::from_fn(|axis| {
         let recorded = block.as_array()[axis];
         if axes[axis] {
-            extents(grid.as_array()[axis], recorded, AXIS_LIMITS[axis])
+            extents(grid.as_array()[axis], recorded, AXIS_LIMITS[axis], keeps_grid)
         } else {
             BTreeSet::from([recorded])
         }
@@ -110,9 +120,10 @@ fn work(blocks: u32, threads: u32) -> u64 {
 }
 
 /// Candidates for the block's extent along one axis.
-fn extents(blocks: u32, recorded: u32, limit: u32) -> BTreeSet<u32> {
+fn extents(blocks: u32, recorded: u32, limit: u32, keeps_grid: bool) -> BTreeSet<u32> {
     let work = work(blocks, recorded);
-    let largest = u64::from(limit).min(work);
+    // A grid that follows the block has no use for blocks larger than the launch.
+    let largest = if keeps_grid { limit.into() } else { u64::from(limit).min(work) };
     let powers = (0..u32::BITS).map(|exponent| 1u64 << exponent);
     let scaled = FACTORS.iter().map(|(numerator, denominator)| u64::from(recorded) * numerator / denominator);
     let mut found: BTreeSet<u32> = powers
@@ -139,10 +150,23 @@ mod tests {
     const X: [bool; 3] = [true, false, false];
 
     fn widths(grid: u32, block: u32, safety: LaunchSafety) -> Vec<u32> {
-        block_shapes(Dim3::new(grid, 1, 1), Dim3::new(block, 1, 1), X, safety, 1)
-            .into_iter()
-            .map(|shape| shape.x)
-            .collect()
+        widths_of(block_shapes(Dim3::new(grid, 1, 1), Dim3::new(block, 1, 1), X, safety, false, 1))
+    }
+
+    fn widths_of(shapes: Vec<Dim3>) -> Vec<u32> {
+        shapes.into_iter().map(|shape| shape.x).collect()
+    }
+
+    #[test]
+    fn with_the_recorded_grid_blocks_may_be_larger_than_the_launch() {
+        let kept = |grid, block, safety| {
+            widths_of(block_shapes(Dim3::new(grid, 1, 1), Dim3::new(block, 1, 1), X, safety, true, 1))
+        };
+        assert_eq!(kept(64, 2, Conservative), [1, 2, 32, 64, 128, 256]);
+        assert_eq!(kept(64, 2, Balanced), [1, 2, 3, 4, 32, 64, 128, 256]);
+        assert_eq!(kept(64, 2, Aggressive), [1, 2, 3, 4, 8, 16, 32, 64, 128, 256, 512, 1024]);
+        assert_eq!(widths(64, 2, Aggressive).last(), Some(&128));
+        assert_eq!(widths(1, 32, Balanced).last(), Some(&256), "a grid of one block stays in any case");
     }
 
     #[test]
@@ -160,7 +184,7 @@ mod tests {
         assert_eq!(widths(512, 8, Conservative), [1, 2, 4, 6, 8, 32, 64, 128, 256]);
         let flat = [true, true, false];
         let (grid, block) = (Dim3::new(512, 512, 1), Dim3::new(1, 1, 1));
-        let shapes = block_shapes(grid, block, flat, Balanced, 1);
+        let shapes = block_shapes(grid, block, flat, Balanced, false, 1);
         for usual in [Dim3::new(32, 8, 1), Dim3::new(16, 16, 1), Dim3::new(128, 1, 1), Dim3::new(1, 32, 1)] {
             assert!(shapes.contains(&usual), "{usual}");
         }
@@ -169,7 +193,8 @@ mod tests {
 
     #[test]
     fn blocks_are_whole_waves_where_the_recorded_one_is() {
-        let shapes = |block, wave| block_shapes(Dim3::new(100, 1, 1), block, [true, true, false], Balanced, wave);
+        let shapes =
+            |block, wave| block_shapes(Dim3::new(100, 1, 1), block, [true, true, false], Balanced, false, wave);
         for wave in [32, 64] {
             let block = Dim3::new(16, 8, 1);
             let (whole, all) = (shapes(block, wave), shapes(block, 1));
@@ -192,14 +217,14 @@ mod tests {
     #[test]
     fn the_recorded_shape_is_in_whatever_the_limits() {
         let (grid, block) = (Dim3::new(7, 1, 1), Dim3::new(1, 1, 100));
-        let shapes = block_shapes(grid, block, [true; 3], Conservative, 1);
+        let shapes = block_shapes(grid, block, [true; 3], Conservative, false, 1);
         assert!(shapes.contains(&block), "{shapes:?}");
         assert!(shapes.iter().filter(|shape| **shape != block).all(|shape| shape.z <= 64 && shape.count() <= 256));
     }
 
     #[test]
     fn no_shape_exceeds_a_thousand_and_twenty_four_threads() {
-        let shapes = block_shapes(Dim3::new(64, 64, 64), Dim3::new(16, 16, 4), [true; 3], Balanced, 1);
+        let shapes = block_shapes(Dim3::new(64, 64, 64), Dim3::new(16, 16, 4), [true; 3], Balanced, false, 1);
         assert!(shapes.len() > 50);
         assert!(shapes.iter().all(|shape| shape.count() <= 1024));
     }
@@ -208,8 +233,8 @@ mod tests {
     fn inactive_axes_stay_as_recorded() {
         let (grid, block) = (Dim3::new(10, 20, 1), Dim3::new(8, 4, 1));
         assert_eq!(active_axes(BlockAxes::Auto, grid, block), [true, true, false]);
-        assert_eq!(block_shapes(grid, block, active_axes(BlockAxes::None, grid, block), Aggressive, 1), [block]);
-        for shape in block_shapes(grid, block, X, Aggressive, 1) {
+        assert_eq!(block_shapes(grid, block, active_axes(BlockAxes::None, grid, block), Aggressive, false, 1), [block]);
+        for shape in block_shapes(grid, block, X, Aggressive, false, 1) {
             assert_eq!((shape.y, shape.z), (4, 1));
             assert_eq!(grid_for(grid, block, shape, X).unwrap().y, 20);
         }
@@ -218,7 +243,7 @@ mod tests {
     #[test]
     fn the_grid_covers_the_recorded_threads_and_no_more_blocks_than_that_takes() {
         let (grid, block) = (Dim3::new(40_000, 1, 1), Dim3::new(256, 1, 1));
-        for shape in block_shapes(grid, block, X, Aggressive, 1) {
+        for shape in block_shapes(grid, block, X, Aggressive, false, 1) {
             let blocks = u64::from(grid_for(grid, block, shape, X).unwrap().x);
             assert!(blocks * u64::from(shape.x) >= 10_240_000);
             assert!((blocks - 1) * u64::from(shape.x) < 10_240_000);
