@@ -78,7 +78,12 @@ impl Document {
             SpaceFault::Syntax(error + meant.as_str())
         };
         let mut document: Self = if toml {
-            toml::from_str(text).map_err(|error| syntax(error.to_string().trim().replace('\n', " ")))?
+            // The whole message draws the line, on several lines.
+            toml::from_str(text).map_err(|error: toml::de::Error| {
+                let line = error.span().map(|place| 1 + text[..place.start].matches('\n').count());
+                let place = line.map_or_else(String::new, |line| format!(" at line {line}"));
+                syntax(error.message().trim().replace('\n', " ") + place.as_str())
+            })?
         } else {
             yaml_serde::from_str(text).map_err(|error| syntax(error.to_string()))?
         };
@@ -131,6 +136,9 @@ mod tests {
             let line = line_unsaid(text, &error);
             assert!(error.contains("unknown field") && (line.is_some() || error.contains(" line 3")), "{error}");
         }
+        let toml = "parameters.width = [1]\nconfiguration = 1\n";
+        let error = Document::parse(toml, true).map(drop).unwrap_err().to_string();
+        assert!(error.contains(" at line 2") && !error.contains(['\n', '|']), "{error}");
     }
 
     #[test]

@@ -11,7 +11,7 @@ mod fields;
 
 use std::path::{Path, PathBuf};
 
-use mneme_model::configuration::{Changes, Configuration};
+use mneme_model::configuration::{Changes, Configuration, ConfigurationError};
 use mneme_model::device::DeviceLimits;
 use mneme_model::text::did_you_mean;
 use rand::SeedableRng;
@@ -181,7 +181,16 @@ impl FileSpace {
         let constraints = constraints.collect::<Result<_, _>>()?;
         let baseline =
             Changes(document.baseline).apply(&recorded).and_then(|baseline| baseline.check().map(|()| baseline));
-        let baseline = baseline.map_err(|what| wrong("baseline".into(), what.into()))?;
+        let baseline = baseline.map_err(|what| {
+            let key = match &what {
+                ConfigurationError::UnknownField(field) | ConfigurationError::FieldValue { field, .. } => {
+                    format!("baseline.{field}")
+                }
+                ConfigurationError::Range { field, .. } => format!("baseline.{field}"),
+                _ => "baseline".into(),
+            };
+            wrong(key, what.into())
+        })?;
         let mut space = Self {
             file: path.into(),
             parts: Vec::new(),

@@ -204,7 +204,7 @@ fn mistakes_are_told_by_key_and_kind() {
             "constraints[0]",
             is!(Expression(_)),
         ),
-        (&format!("{block}baseline: {{pases: x}}\n"), "baseline", is!(Baseline(_))),
+        (&format!("{block}baseline: {{pases: x}}\n"), "baseline.pases", is!(Baseline(_))),
     ];
     for (text, key, expected) in cases {
         let error = space(text).err();
