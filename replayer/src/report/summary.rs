@@ -59,7 +59,12 @@ fn verdict(result: &ReplayResult) -> String {
         ReplayStatus::Timeout => "it took longer than --timeout",
         ReplayStatus::InternalError => "a part of Mneme failed or is missing",
     };
-    format!("{}: {meaning}", result.status.name().replace('_', " "))
+    let faults = result.faults.as_ref().map_or(0, |faults| faults.findings.len());
+    let faults = match faults {
+        0 => String::new(),
+        faults => format!("; --check found {}, see above", units::counted(faults, "fault")),
+    };
+    format!("{}: {meaning}{faults}", result.status.name().replace('_', " "))
 }
 
 fn evidence(it: &Evidence) -> String {
@@ -111,6 +116,7 @@ fn resources(result: &ReplayResult) -> Option<String> {
 mod tests {
     use super::*;
     use mneme_model::launch::Dim3;
+    use mneme_model::observation::{Fault, Faults, Finding, Site};
 
     #[test]
     fn a_few_lines_say_what_became_of_a_replay() {
@@ -132,5 +138,9 @@ mod tests {
         assert_eq!(names(&verified), ["kernel", "launch", "code", "verdict", "evidence", "time", "json"]);
         assert!(verified.contains("2.00 ms") && verified.contains("verified"), "{verified}");
         assert!(failed.contains("compile error"), "{failed}");
+        let finding = Finding { fault: Fault::Race, site: Site::default(), count: 1, examples: vec![] };
+        let faults = Faults { findings: vec![finding], ..Faults::default() };
+        let checked = of(&ReplayResult { faults: Some(faults), ..result });
+        assert!(checked.contains("found 1 fault") && !verified.contains("fault"), "{checked}");
     }
 }
