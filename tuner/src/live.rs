@@ -7,7 +7,7 @@ use std::io::IsTerminal;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use mneme_model::result::ReplayStatus;
-use mneme_model::text::shorten;
+use mneme_model::text::{ratio, shorten};
 use mneme_model::units;
 use mneme_system::console;
 
@@ -84,7 +84,7 @@ impl Live {
     pub fn best(&self, metric: f64, label: &str) {
         let speedup = self
             .baseline
-            .map_or(String::new(), |baseline| format!(", {:.3} x the baseline's speed", baseline / metric));
+            .map_or(String::new(), |baseline| format!(", {}x as fast as the baseline", ratio(baseline / metric)));
         self.best.set_message(format!(
             "{}{speedup}: {}",
             units::time(metric),
@@ -157,7 +157,7 @@ mod tests {
         let seen = screen(&live, &terminal);
         for part in [
             "4/4",
-            "1.0 µs, 2.000 x the baseline's speed: passes=default<O1>",
+            "1.0 µs, 2.00x as fast as the baseline: passes=default<O1>",
             "1, failed 3: 2 not built, 1 not verified",
         ] {
             assert!(seen.contains(part), "{part} is missing from\n{seen}");

@@ -75,7 +75,7 @@ pub fn proteus_usage(file: &Path, recorded: Option<&Configuration>, best: &Confi
             best.block, best.grid
         )
     });
-    let lost = proteus::lost(best);
+    let lost = proteus::lost(best, recorded);
     let lost = (!lost.is_empty()).then(|| format!("the file has no setting for {}", lost.join(", ")));
     let remarks: Vec<String> = launch.into_iter().chain(lost).collect();
     Usage {
@@ -171,5 +171,7 @@ mod tests {
         let best = Configuration { fast_math: true, ..recorded.clone() };
         let remark = proteus_usage(Path::new("p.json"), Some(&recorded), &best).remark.unwrap();
         assert!(remark.contains("fast_math") && !remark.contains("launch"), "{remark}");
+        let same = Configuration { ptx_opt: Some(3), ..recorded };
+        assert_eq!(proteus_usage(Path::new("p.json"), Some(&same), &same).remark, None, "it changes nothing");
     }
 }

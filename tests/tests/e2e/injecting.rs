@@ -325,7 +325,9 @@ fn a_session_with_its_replayer_survives_a_fault_at_any_call() {
             if !told {
                 ends_in_order(fault, &traced, &UNWRITTEN_OR_UNREAD, "mneme-tune: ", folder.path(), &what);
             }
-            let again = session(&instance, folder.path(), CANDIDATES, None).arg("--resume").output().unwrap();
+            let is_begun = folder.path().join("results/config.json").exists();
+            let mut again = session(&instance, folder.path(), CANDIDATES, None);
+            let again = again.args(is_begun.then_some("--resume")).output().unwrap();
             let what = format!("{what}\n--- resumed\n{}", String::from_utf8_lossy(&again.stderr));
             assert_eq!(again.status.code(), Some(0), "{what}");
             is_complete(folder.path(), None, &what);

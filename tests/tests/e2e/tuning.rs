@@ -345,13 +345,8 @@ fn a_session_that_is_killed_goes_on() {
     for limit in ["0.4", "0.8", "1.2"] {
         let mut killed = std::process::Command::new("timeout");
         killed.args(["-s", "KILL", limit]).arg(program("mneme-tune"));
-        killed.args([
-            "-rdb".as_ref(),
-            instance.database.as_os_str(),
-            "--results-dir".as_ref(),
-            folder.as_os_str(),
-            "--resume".as_ref(),
-        ]);
+        killed.args(["-rdb".as_ref(), instance.database.as_os_str(), "--results-dir".as_ref(), folder.as_os_str()]);
+        killed.args(folder.join("config.json").exists().then_some("--resume"));
         killed.args([
             "--device",
             TestDevice::under_test().name(),

@@ -49,7 +49,12 @@ fn compare(options: &CompareOptions) -> Result<(), (i32, String)> {
     };
     let rows = rows(&sessions);
     let doubt = doubt(&sessions);
-    let printed = if options.json { format!("{:#}\n", as_json(&rows, doubt)) } else { text(&rows) };
+    let conclusion = conclusion(&sessions);
+    let printed = if options.json {
+        format!("{:#}\n", as_json(&rows, doubt, conclusion.as_deref()))
+    } else {
+        text(&rows) + conclusion.map_or_else(String::new, |conclusion| format!("{conclusion}\n")).as_str()
+    };
     if let Some(doubt) = doubt.filter(|_| !options.json) {
         mneme_system::remark!("mneme-tune: {doubt}");
     }
@@ -61,6 +66,8 @@ fn compare(options: &CompareOptions) -> Result<(), (i32, String)> {
     Ok(())
 }
 
+/// Times of two sessions within this factor count as equal.
+const NEAR: f64 = 1.03;
 /// The fields that apply only with launch bounds.
 const OF_BOUNDS: [&str; 2] = ["max_threads", "min_blocks_per_sm"];
 
@@ -112,6 +119,40 @@ fn doubt(sessions: &[Archive; 2]) -> Option<&'static str> {
     differ(&|it| launch(it).to_vec().into()).then_some("the sessions tuned different launches of the kernel")
 }
 
+/// Which session has the better best, by confirmed times if both have them; `None` if they cannot be compared.
+fn conclusion(sessions: &[Archive; 2]) -> Option<String> {
+    if doubt(sessions).is_some() || sessions.iter().any(|it| !it.is_time) {
+        return None;
+    }
+    let measured = |it: &Archive| it.trials.iter().filter_map(|trial| trial.metric).min_by(f64::total_cmp);
+    let of = |it: &Archive| {
+        let confirmed = headline::confirmed(it).and_then(|_| it.best["metric"].as_f64());
+        confirmed.map(|time| (time, true)).or_else(|| measured(it).map(|time| (time, false)))
+    };
+    let [one, other] = sessions.each_ref().map(of);
+    let ((one, is_sure), (other, is_other_sure)) = (one?, other?);
+    let (better, worse) = if one <= other { (0, 1) } else { (1, 0) };
+    let name = |index: usize| sessions[index].folder.display();
+    let faster = ratio(one.max(other) / one.min(other));
+    let how = match (is_sure, is_other_sure) {
+        (true, true) => "by the confirmed times, which are from different runs of the device".to_owned(),
+        (is_sure, is_other_sure) => {
+            let unsure: Vec<String> = [is_sure, is_other_sure]
+                .iter()
+                .zip(0..)
+                .filter(|(sure, _)| !**sure)
+                .map(|(_, it)| name(it).to_string())
+                .collect();
+            format!("not confirmed: of {}, the best measured trial counts", unsure.join(" and "))
+        }
+    };
+    let is_close = one.max(other) <= NEAR * one.min(other);
+    Some(match is_close {
+        true => format!("{} and {} are about equally fast ({faster}x; {how})", name(0), name(1)),
+        false => format!("{} is better: {faster}x as fast as {} ({how})", name(better), name(worse)),
+    })
+}
+
 fn time(archive: &Archive, metric: Option<f64>) -> String {
     metric.map_or_else(|| "–".to_owned(), |metric| chart::metric(metric, archive.is_time))
 }
@@ -132,9 +173,9 @@ fn text(rows: &[Row]) -> String {
     rows.iter().map(|(what, [one, other])| format!("{what:<first$}  {one:<second$}  {other}\n")).collect()
 }
 
-fn as_json(rows: &[Row], doubt: Option<&str>) -> Value {
+fn as_json(rows: &[Row], doubt: Option<&str>, conclusion: Option<&str>) -> Value {
     let row = |(what, [one, other]): &Row| serde_json::json!({"what": what, "one": one, "other": other});
-    serde_json::json!({"rows": rows.iter().map(row).collect::<Vec<_>>(), "doubt": doubt})
+    serde_json::json!({"rows": rows.iter().map(row).collect::<Vec<_>>(), "doubt": doubt, "conclusion": conclusion})
 }
 
 fn page(sessions: &[Archive; 2]) -> String {
@@ -153,6 +194,7 @@ fn page(sessions: &[Archive; 2]) -> String {
         main {
             section {
                 @if let Some(doubt) = doubt(sessions) { p class="note" { (doubt) } }
+                @if let Some(conclusion) = conclusion(sessions) { p { (conclusion) "." } }
                 table {
                     tbody {
                         @for (what, [one, other]) in rows(sessions) {

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::chart;
 use crate::archive::{Archive, flat, one, plain};
-use crate::results::proteus;
+use crate::results::{demangled, proteus};
 use crate::winner::{ReplayedWinner, apply_command, proteus_usage, replay_command, source};
 
 /// The baseline's time, ns: from the rounds against a confirmed winner, otherwise its first measurement.
@@ -25,9 +25,7 @@ pub fn baseline_metric(archive: &Archive) -> Option<f64> {
 
 /// The kernel's demangled name.
 pub fn kernel_name(archive: &Archive) -> String {
-    let Some(name) = archive.kernel() else { return "a recorded kernel".into() };
-    let demangled = cpp_demangle::Symbol::new(name).ok().and_then(|symbol| symbol.demangle().ok());
-    demangled.unwrap_or_else(|| name.into())
+    archive.kernel().map_or_else(|| "a recorded kernel".into(), demangled)
 }
 
 pub fn header(archive: &Archive, kernel: &str) -> Markup {
@@ -113,7 +111,7 @@ pub fn figures(archive: &Archive) -> Markup {
                 @let confidence = archive.summary["confirmation"]["confidence"].as_f64().map_or(String::new(), |it| format!(", {:.0} % confidence", 100.0 * it));
                 (figure(&format!("{}×", ratio(estimate)), &format!("confirmed speedup, {} to {}{confidence}", ratio(low), ratio(high))))
             } @else if let Some(speedup) = speedup {
-                (figure(&format!("{speedup:.3}×"), unconfirmed(archive)))
+                (figure(&format!("{}×", ratio(speedup)), unconfirmed(archive)))
             }
             @if let Some(best) = best { (figure(&chart::metric(best, is_time), &format!("best ({how})"))) }
             @if let Some(baseline) = baseline_metric(archive) {
@@ -239,7 +237,8 @@ fn finalists(archive: &Archive) -> Markup {
                 }
             }
             p class="note" {
-                "Each round runs the baseline and all of these once more, in a random order. The winner is the one whose interval has the highest lower end."
+                "Each round runs the baseline and all of these once more, in a random order. The winner is the one whose interval has the highest lower end. "
+                "Finalists are the candidates with the lowest mean of all looks."
             }
         }
     }

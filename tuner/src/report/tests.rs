@@ -140,7 +140,7 @@ fn a_confirmation_and_several_objectives_are_shown() {
     let page = std::fs::read_to_string(write(folder.path(), None).unwrap()).unwrap();
     assert_well_formed(&page);
     for part in [
-        "1.122×", "1.108 to 1.136, 95 % confidence", "Confirmed: speedup 1.122", "faster", "Pareto front",
+        "1.12×", "1.11 to 1.14, 95 % confidence", "Confirmed: speedup 1.122", "faster", "Pareto front",
         "1 of them given up early", "10 trials a second",
     ] {
         let joined = page.replace("</strong><span>", " ");

@@ -22,9 +22,10 @@ use serde::de::DeserializeOwned;
 
 pub use self::lines::JsonLines;
 pub use self::proteus::{merged, proteus_tuned_kernels};
-pub use self::trial::{Baseline, InstanceTrial, References, SessionSummary, Trial};
+pub use self::trial::{Baseline, InstanceTrial, Look, References, SessionSummary, Trial};
 
 pub const TRIALS: &str = "trials.jsonl";
+pub const BASELINE: &str = "baseline.json";
 /// The folder of sessions without `--results-dir`.
 pub const SESSIONS: &str = "mneme-tune-results";
 
@@ -54,6 +55,8 @@ pub enum ResultsError {
     Taken { folder: PathBuf, source: std::io::Error },
     #[error("{folder} holds a recording, which must not be mixed with results; choose another --results-dir", folder = folder.display())]
     Recording { folder: PathBuf },
+    #[error("{folder} holds the results for another kernel, {kernel}; choose another --results-dir", folder = folder.display())]
+    OtherKernel { folder: PathBuf, kernel: String },
     #[error("another session is writing to {folder}; wait for its end, or choose another --results-dir", folder = folder.display())]
     InUse { folder: PathBuf },
     #[error("{path} is not a valid file of a session ({problem}); was it edited?", path = path.display())]
@@ -198,6 +201,28 @@ pub fn read_file<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, ResultsE
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(source) => Err(ResultsError::Io { path, source }),
     }
+}
+
+/// Whether the folder holds a session, or a folder for each kernel of one.
+pub fn holds_a_session(folder: &Path) -> bool {
+    let holds_one = |folder: &Path| ["config.json", TRIALS].iter().any(|name| folder.join(name).is_file());
+    let mut inner = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    holds_one(folder) || inner.any(|entry| holds_one(&entry.path()))
+}
+
+/// Refuses results for another kernel: moved aside, its winner would be lost to `mneme apply`.
+pub fn refuse_another_kernel(folder: &Path, kernel: &str) -> Result<(), ResultsError> {
+    let earlier = read_file::<Baseline>(&folder.join(BASELINE)).ok().flatten();
+    match earlier.filter(|earlier| !["", kernel].contains(&earlier.kernel.as_str())) {
+        Some(earlier) => Err(ResultsError::OtherKernel { folder: folder.into(), kernel: demangled(&earlier.kernel) }),
+        None => Ok(()),
+    }
+}
+
+/// A kernel's demangled name.
+pub fn demangled(kernel: &str) -> String {
+    let readable = cpp_demangle::Symbol::new(kernel).ok().and_then(|symbol| symbol.demangle().ok());
+    readable.unwrap_or_else(|| kernel.into())
 }
 
 /// Refuses the folder of a recording, which must not be mixed with results.

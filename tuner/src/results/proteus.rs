@@ -12,9 +12,10 @@ const EXPRESSED: [&str; 8] = [
     "specialize_dims", "internalize",
 ];
 
-/// The fields that compile the best configuration's code and that Proteus cannot be told.
-pub fn lost(best: &Configuration) -> Vec<&'static str> {
-    let changed = best.differences(&Configuration::default());
+/// The fields by which the best configuration compiles other code than the recorded one, and that Proteus cannot be told.
+pub fn lost(best: &Configuration, recorded: Option<&Configuration>) -> Vec<&'static str> {
+    let default = Configuration::default();
+    let changed = best.differences(recorded.unwrap_or(&default));
     let is_lost = |name: &&str| !EXPRESSED.contains(name);
     changed.filter(|field| field.effect.changes_code()).map(|field| field.name).filter(is_lost).collect()
 }

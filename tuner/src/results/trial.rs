@@ -109,6 +109,9 @@ pub struct SessionSummary {
     pub num_runs_saved: u64,
     /// Further visits of candidates before finalists were chosen.
     pub num_looks: u64,
+    /// Those candidates, with the mean of all visits.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub looks: BTreeMap<u64, Look>,
     /// Points that are not trials: the space rejected them, their configuration was tried already, or their block shape
     /// was banned.
     pub num_rejected: u64,
@@ -151,6 +154,14 @@ pub struct SessionSummary {
     pub verified_on: Vec<String>,
     /// Duration of this run in seconds; of a resumed session the last run.
     pub elapsed_s: f64,
+}
+
+/// All visits of a candidate, including the first.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Look {
+    pub visits: u64,
+    /// Geometric mean of the visits' metrics, ns.
+    pub mean: f64,
 }
 
 /// The device's speed while candidates were measured.

@@ -84,8 +84,7 @@ impl Session {
         if self.standings.is_untold(best) {
             return exit::INTERNAL;
         }
-        let nothing = self.standings.ranked(self.proposals.space()).is_empty();
-        if nothing || self.stop == Stop::Failure { exit::NOTHING_VERIFIED } else { 0 }
+        if summary.num_verified == 0 || self.stop == Stop::Failure { exit::NOTHING_VERIFIED } else { 0 }
     }
 
     /// Whether the grid follows the block in all candidates, and the user could choose otherwise.
@@ -97,18 +96,24 @@ impl Session {
         let (Some(metric), Some(speedup)) = (best.metric, best.speedup) else { return };
         let summary = &self.standings.summary;
         let label = self.proposals.space().label(&best.params, &best.config);
-        let name = self.criteria.metric.name();
         let confirmed = self.standings.confirmed_speedup(best.trial);
         let evidence = match confirmed {
             Some(speedup) => format!("interval={}..{}", ratio(speedup.low), ratio(speedup.high)),
             None => "unconfirmed".into(),
         };
-        self.progress.say(&format!("BEST: {label} {name}={metric} speedup={} {evidence}", ratio(speedup)));
+        let time = self.criteria.timed(metric);
+        self.progress.say(&format!("BEST: {label} {time} speedup={} {evidence}", ratio(speedup)));
         let is_faster = confirmed.is_some() || metric < self.standings.baseline_metric;
         if !summary.verdict.is_empty() {
             mneme_system::remark!("mneme-tune: {}", summary.verdict);
         } else if !is_faster {
             mneme_system::remark!("mneme-tune: no configuration was faster than the baseline");
+        }
+        if let Some(first) = self.fastest_at_first().filter(|first| *first != best.trial && !self.progress.is_quiet()) {
+            mneme_system::remark!(
+                "Trial {first} was fastest in its first measurement; the finalists are those with the lowest mean of all looks ({})",
+                self.finalists_in_words()
+            );
         }
         for edge in &summary.edges {
             mneme_system::remark!(
@@ -120,12 +125,24 @@ impl Session {
         }
     }
 
+    /// The trial with the lowest first measurement, if candidates were visited several times.
+    fn fastest_at_first(&self) -> Option<u64> {
+        let is_looked_at = !self.standings.summary.looks.is_empty();
+        self.standings.ranked(self.proposals.space()).first().map(|trial| trial.trial).filter(|_| is_looked_at)
+    }
+
+    fn finalists_in_words(&self) -> String {
+        let finalists = self.standings.summary.confirmation.iter().flat_map(|confirmation| &confirmation.finalists);
+        let numbers: Vec<String> = finalists.map(|finalist| finalist.trial.to_string()).collect();
+        format!("trials {}", numbers.join(", "))
+    }
+
     fn report_recorded(&self) {
         let space = self.proposals.space();
         let label = space.label(&Point::new(), &space.baseline());
         let said = if label.is_empty() { "as recorded".into() } else { format!("as recorded {label}") };
-        let (name, metric) = (self.criteria.metric.name(), self.standings.baseline_metric);
-        self.progress.say(&format!("BEST: {said} {name}={metric} speedup=1"));
+        let time = self.criteria.timed(self.standings.baseline_metric);
+        self.progress.say(&format!("BEST: {said} {time} speedup=1"));
         if !self.standings.summary.verdict.is_empty() {
             mneme_system::remark!("mneme-tune: {}", self.standings.summary.verdict);
         }

@@ -2,20 +2,23 @@
 
 use mneme_model::configuration::Configuration;
 use mneme_model::result::{Environment, ReplayResult, ReplayStatus};
+use mneme_model::text::ratio;
+use mneme_model::units;
 
 use super::criteria::{baseline_results, spokesman};
 use super::resume::has_evidence;
 use super::{Session, SessionError};
+use crate::archive::plain;
 use crate::failure;
-use crate::results::{Baseline, ResultsError};
+use crate::results::{BASELINE, Baseline, ResultsError};
 use crate::sequential::LONG;
 use crate::server::{Runs, ServerError};
 use crate::statistics::{self, Interval};
 
-const FILE: &str = "baseline.json";
 /// The first pipeline's time may differ from the application's by this share without a remark.
 const NEAR: f64 = 0.03;
-/// Visits of each, including the first, if the pipeline seems to be off. A single visit says little on a shared device.
+/// Pairs of visits in turns, if the pipeline seems to be off. The first results do not count: a shared device may have
+/// been busy during one of them, which is then the only reason for the pairs.
 const VISITS: usize = 3;
 const CONFIDENCE: f64 = 0.95;
 
@@ -26,8 +29,7 @@ impl Session {
             Some(earlier) => earlier,
             None => self.replay_baseline()?,
         };
-        let text = serde_json::to_string_pretty(&baseline.config).expect("plain data serialises");
-        self.progress.say(&format!("Baseline configuration:\n{text}"));
+        self.progress.say(&described(&baseline.config));
         self.standings.summary.baseline_metric = baseline.metric;
         let Some(metric) = baseline.metric else {
             let reason = failure::in_full(&baseline.result);
@@ -54,8 +56,8 @@ impl Session {
         self.standings.baseline = Some(baseline);
         self.begin_references();
         let timer = results.first().map(timer).unwrap_or_default();
-        let line =
-            format!("Baseline {} exec_time = {metric} ({}){timer}", self.criteria.metric.name(), samples.join("; "));
+        let (name, time) = (self.criteria.metric.name(), units::time(metric));
+        let line = format!("Baseline {name} exec_time = {time} ({}){timer}", samples.join("; "));
         self.progress.baseline(metric);
         self.progress.say(&line);
         Ok(())
@@ -63,7 +65,7 @@ impl Session {
 
     /// The baseline of the resumed session, with this session's metric.
     fn earlier_baseline(&self) -> Result<Option<Baseline>, SessionError> {
-        let earlier = if self.settings.resume { self.records.results.read::<Baseline>(FILE)? } else { None };
+        let earlier = if self.settings.resume { self.records.results.read::<Baseline>(BASELINE)? } else { None };
         let Some(earlier) = earlier else { return Ok(None) };
         if earlier.kernel != self.kernel || earlier.record_ids != self.criteria.record_ids() {
             let found = format!("{}, {}", earlier.kernel, earlier.record_ids.join(" "));
@@ -96,7 +98,7 @@ impl Session {
                 None => {
                     let reason = failure::in_short(&spokesman(&of_original));
                     self.remark(&format!(
-                        "speedups are over the first pipeline, because the application's own code cannot be the baseline ({reason})"
+                        "speedups compare with the first pipeline, because the application's own code cannot be the baseline ({reason})"
                     ));
                 }
             }
@@ -110,7 +112,7 @@ impl Session {
             kernel: self.kernel.clone(),
             record_ids: self.criteria.record_ids(),
         };
-        self.records.results.write(FILE, &baseline)?;
+        self.records.results.write(BASELINE, &baseline)?;
         Ok(baseline)
     }
 
@@ -142,10 +144,18 @@ impl Session {
                 let mut ratios = ratios(&application, &times);
                 let is_long = application.iter().any(|time| *time >= LONG);
                 if difference(&ratios).is_some_and(|seen| !is_about(1.0, seen.estimate)) && !is_long {
-                    ratios = vec![mean(&ratios)];
-                    for _ in 1..VISITS {
-                        let visits = (self.visit(original)?, self.visit(pipeline)?);
-                        ratios.extend(visits.0.zip(visits.1).map(|(application, time)| (time / application).ln()));
+                    ratios.clear();
+                    for pair in 0..VISITS {
+                        let visits = if pair % 2 == 0 {
+                            (self.visit(original)?, self.visit(pipeline)?)
+                        } else {
+                            let second = self.visit(pipeline)?;
+                            (self.visit(original)?, second)
+                        };
+                        ratios.extend(visits.0.zip(visits.1).map(|(application, time)| (application / time).ln()));
+                    }
+                    if ratios.len() < VISITS {
+                        ratios.clear();
                     }
                 }
                 difference(&ratios).and_then(told)
@@ -174,16 +184,12 @@ impl Session {
     }
 }
 
-/// Logarithms of the ratios of times to the application's, run by run.
+/// Logarithms of the speedups over the application's code, run by run.
 fn ratios(application: &[u64], times: &[u64]) -> Vec<f64> {
-    application.iter().zip(times).map(|(application, time)| (*time as f64 / *application as f64).ln()).collect()
+    application.iter().zip(times).map(|(application, time)| (*application as f64 / *time as f64).ln()).collect()
 }
 
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
-}
-
-/// The ratio of a pipeline's time to the application's, from the logarithms of several such ratios.
+/// The speedup of a pipeline over the application's code, from the logarithms of several.
 fn difference(ratios: &[f64]) -> Option<Interval> {
     statistics::mean(ratios, CONFIDENCE).map(Interval::exp)
 }
@@ -192,32 +198,48 @@ fn is_about(one: f64, other: f64) -> bool {
     (one - other).abs() <= NEAR
 }
 
-/// A remark on a pipeline with this ratio of times; `None` if the ratio is close to 1. Tells the user that making up
-/// for a slower pipeline is not a gain of tuning.
-fn told(ratio: Interval) -> Option<String> {
-    if is_about(1.0, ratio.estimate) {
+/// A remark on a pipeline with this speedup; `None` if it is close to 1. Tells the user that making up for a slower
+/// pipeline is not a gain of tuning.
+fn told(speedup: Interval) -> Option<String> {
+    if is_about(1.0, speedup.estimate) {
         return None;
     }
-    let percent = |ratio: f64| {
-        let word = if ratio > 1.0 { "slower" } else { "faster" };
-        let change = (ratio - 1.0).abs() * 100.0;
-        format!("{change:.digits$} % {word}", digits = usize::from(change < 10.0))
-    };
-    let confidence = CONFIDENCE * 100.0;
-    let bounds = format!("{confidence} % interval: {} to {}", percent(ratio.low), percent(ratio.high));
-    let what = "the application's own code, which speedups are over";
-    Some(if (ratio.low..=ratio.high).contains(&1.0) {
-        format!("is not measurably faster or slower than {what} ({bounds})")
+    let Interval { estimate, low, high } = speedup;
+    let bounds = format!("{} % interval {}x to {}x", CONFIDENCE * 100.0, ratio(low), ratio(high));
+    let is = if (low..=high).contains(&1.0) {
+        "is not measurably faster or slower than".to_owned()
     } else {
-        format!("is {} than {what} ({bounds})", percent(ratio.estimate))
-    })
+        format!("runs {}x as fast as", ratio(estimate))
+    };
+    Some(format!("{is} the application's own code ({bounds}); speedups below compare with the application's own code"))
+}
+
+/// The baseline's launch and, unless it is the application's own code, the compiler settings other than the defaults.
+fn described(config: &Configuration) -> String {
+    let Configuration { grid, block, shared_mem, .. } = config;
+    let memory = if *shared_mem > 0 { format!(", {shared_mem} bytes of shared memory") } else { String::new() };
+    let code = match config.original {
+        true => "the application's own code".to_owned(),
+        false => {
+            // Without settings that do not apply.
+            let config = config.grounded();
+            let values = serde_json::to_value(&config).expect("plain data serialises");
+            let changed =
+                config.differences(&Configuration::default().grounded()).filter(|field| field.effect.changes_code());
+            let set = |name: &str| format!("{name} {}", plain(&values[name]));
+            let others = changed.map(|field| field.name).filter(|name| *name != "passes").map(set);
+            std::iter::once(config.passes.clone()).chain(others).collect::<Vec<_>>().join(", ")
+        }
+    };
+    format!("Baseline configuration: grid {grid}, block {block}{memory}; {code}")
 }
 
 /// Measured runs, then the others.
 fn samples(result: &ReplayResult) -> String {
+    let times = |times: &[u64]| times.iter().map(|time| units::time(*time as f64)).collect::<Vec<_>>().join(", ");
     let (warmup, measured) = result.exec_time.split_at(result.exec_time.len() - result.measured().len());
-    let warmup = if warmup.is_empty() { String::new() } else { format!(", warm-up = {warmup:?}") };
-    format!("samples = {measured:?}{warmup}")
+    let warmup = if warmup.is_empty() { String::new() } else { format!("; warm-up = {}", times(warmup)) };
+    format!("samples = {}{warmup}", times(measured))
 }
 
 /// What timed the kernels of a result, and why events did if the device's own clock was to.
@@ -238,8 +260,8 @@ mod tests {
     fn a_pipeline_that_is_not_the_applications_code_is_told() {
         let said = |times: &[u64]| difference(&ratios(&[200, 200, 200], times)).and_then(told).unwrap_or_default();
         assert_eq!((said(&[204, 205, 206]), said(&[195, 195, 196])), (String::new(), String::new()));
-        assert!(said(&[240, 241, 239]).starts_with("is 20 % slower than the application's own code"));
-        assert!(said(&[150, 150, 151]).starts_with("is 25 %"), "{}", said(&[150, 150, 151]));
+        assert!(said(&[240, 241, 239]).starts_with("runs 0.833x as fast"), "{}", said(&[240, 241, 239]));
+        assert!(said(&[150, 150, 151]).starts_with("runs 1.33x as fast"), "{}", said(&[150, 150, 151]));
         assert!(said(&[150, 240, 300]).starts_with("is not measurably"), "{}", said(&[150, 240, 300]));
     }
 }

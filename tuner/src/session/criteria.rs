@@ -2,6 +2,7 @@
 
 use mneme_model::configuration::Configuration;
 use mneme_model::result::ReplayResult;
+use mneme_model::units;
 
 use super::TunedInstance;
 use crate::metric::{Metric, weighted_times};
@@ -26,6 +27,11 @@ impl Criteria {
     /// Whether every instance has a verified result.
     fn all_verified(&self, results: &[ReplayResult]) -> bool {
         results.len() >= self.instances.len() && results.iter().all(|result| result.verified)
+    }
+
+    /// The name of the metric with a value in ns, for a line.
+    pub fn timed(&self, metric: f64) -> String {
+        format!("{}={}", self.metric.name(), units::time(metric))
     }
 
     /// The session's metric in ns, averaged over the instances and weighted by their numbers of launches; `None` unless

@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
+use mneme_model::text::ratio;
+use mneme_model::units;
 use mneme_system::exit;
 use serde_json::{Value, json};
 
 use super::standings::{Best, Standings};
 use super::{Finished, SUMMARY, Session, SessionError, Stop};
-use crate::results::{TRIALS, proteus, proteus_tuned_kernels};
+use crate::results::{TRIALS, Trial, proteus, proteus_tuned_kernels};
 use crate::winner;
 use crate::{kept, report};
 
@@ -124,12 +126,36 @@ impl Session {
             // The user gets the best on the terminal, since no file may hold it.
             self.announce(best);
         }
+        if matches!(error, SessionError::Interrupted(_)) {
+            mneme_system::remark!("mneme-tune: {}", self.best_so_far());
+        }
         if goes_on {
             let folder = winner::quoted(&self.records.results.folder().display().to_string());
             mneme_system::remark!(
                 "Results so far are in {folder}; to continue:\n  mneme tune --resume --results-dir {folder}"
             );
         }
+    }
+
+    /// The fastest candidate of a session that was interrupted before its end.
+    fn best_so_far(&self) -> String {
+        let space = self.proposals.space();
+        let Some(Trial { trial, metric: Some(metric), speedup: Some(speedup), params, config, .. }) =
+            self.standings.ranked(space).into_iter().next()
+        else {
+            return match self.standings.summary.baseline_metric {
+                Some(baseline) => {
+                    format!("no candidate has been measured yet; the baseline takes {}", units::time(baseline))
+                }
+                None => "nothing has been measured yet".into(),
+            };
+        };
+        format!(
+            "the best so far is trial {trial} ({}): {}, {}x as fast as the baseline in its first measurement, not confirmed",
+            space.label(&params, &config),
+            units::time(metric),
+            ratio(speedup)
+        )
     }
 
     fn summarise(&mut self, outcome: &Result<(), SessionError>, best: &Best) {
@@ -150,7 +176,9 @@ impl Session {
             (Ok(()), Stop::Complete, _) => "completed",
         };
         let search = &self.proposals.search;
+        let looks = self.standings.looks.summary();
         let summary = &mut self.standings.summary;
+        summary.looks = looks;
         summary.status = status.into();
         summary.elapsed_s = self.start.elapsed().as_secs_f64();
         (summary.num_rejected, summary.num_repeated) = (search.rejected(), search.repeated());

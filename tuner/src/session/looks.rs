@@ -18,7 +18,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 use super::confirm::AGAIN;
 use super::{Session, SessionError, Stop};
 use crate::options::RunsKind;
-use crate::results::Trial;
+use crate::results::{Look, Trial};
 use crate::sequential::LONG;
 use crate::server::Runs;
 
@@ -55,6 +55,13 @@ impl Looks {
     /// The mean logarithm of a trial's metric over all visits; `None` if the trial is not a candidate.
     pub fn estimate(&self, trial: u64) -> Option<f64> {
         self.visits.get(&trial).map(|visits| mean(visits))
+    }
+
+    /// The candidates with several visits.
+    pub fn summary(&self) -> BTreeMap<u64, Look> {
+        let of = |visits: &Vec<f64>| Look { visits: visits.len() as u64, mean: mean(visits).exp() };
+        let several = self.visits.iter().filter(|(_, visits)| visits.len() > 1);
+        several.map(|(trial, visits)| (*trial, of(visits))).collect()
     }
 
     /// The spread between visits of one candidate, times the quantile of Student's t for the number of visits.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use mneme_model::result::ReplayStatus;
+use mneme_model::result::{ReplayStatus, SharedWith};
 use mneme_system::console::OutputLines;
 
 use crate::live::Live;
@@ -13,6 +13,14 @@ pub struct Progress {
     lines: OutputLines,
     in_order: InOrder,
     quiet: bool,
+}
+
+/// A trial's line on standard output.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TrialLine {
+    Whole(String),
+    /// Its code and launch are those of an earlier trial, or of the baseline, and so is its time.
+    Same(SharedWith),
 }
 
 impl Progress {
@@ -55,14 +63,16 @@ impl Progress {
     }
 
     /// Notes that a trial has ended, and prints its line in turn.
-    pub fn end(&mut self, trial: u64, line: String, status: ReplayStatus) {
-        let Self { live, lines, in_order, quiet } = self;
-        in_order.add(trial, line, |line| {
-            if !*quiet {
-                live.above(|| lines.say(line));
-            }
-        });
-        live.trial(status);
+    pub fn end(&mut self, trial: u64, line: TrialLine, status: ReplayStatus) {
+        self.in_order.add(trial, line);
+        self.print();
+        self.live.trial(status);
+    }
+
+    fn print(&mut self) {
+        for line in self.in_order.ready.drain(..).filter(|_| !self.quiet) {
+            self.live.above(|| self.lines.say(&line));
+        }
     }
 
     /// Shows a new best: its metric in ns and its label.
@@ -71,7 +81,9 @@ impl Progress {
     }
 
     /// Takes the table off the terminal.
-    pub fn finish(&self) {
+    pub fn finish(&mut self) {
+        self.in_order.flush();
+        self.print();
         self.live.finish();
     }
 
@@ -83,25 +95,53 @@ impl Progress {
     }
 }
 
-/// Holds lines back until all earlier ones have arrived, because results arrive in the order of completion.
+/// Holds lines back until all earlier ones have arrived, because results arrive in the order of completion. Consecutive
+/// trials with the same code as one earlier trial get one line.
 #[derive(Debug, Default)]
-struct InOrder(VecDeque<(u64, Option<String>)>);
+struct InOrder {
+    waiting: VecDeque<(u64, Option<TrialLine>)>,
+    /// The first and the last of such trials, and the earlier trial.
+    same: Option<(u64, u64, SharedWith)>,
+    ready: Vec<String>,
+}
 
 impl InOrder {
     /// Reserves the place of a line.
     fn expect(&mut self, id: u64) {
-        self.0.push_back((id, None));
+        self.waiting.push_back((id, None));
     }
 
-    fn add(&mut self, id: u64, line: String, mut print: impl FnMut(&str)) {
-        if let Some((_, place)) = self.0.iter_mut().find(|(expected, _)| *expected == id) {
+    fn add(&mut self, id: u64, line: TrialLine) {
+        if let Some((_, place)) = self.waiting.iter_mut().find(|(expected, _)| *expected == id) {
             *place = Some(line);
         }
-        while let Some((_, Some(_))) = self.0.front() {
-            if let Some((_, Some(line))) = self.0.pop_front() {
-                print(&line);
+        while let Some((_, Some(_))) = self.waiting.front() {
+            match self.waiting.pop_front() {
+                Some((id, Some(TrialLine::Same(earlier)))) => match &mut self.same {
+                    Some((_, last, of)) if *of == earlier && *last + 1 == id => *last = id,
+                    _ => {
+                        self.flush();
+                        self.same = Some((id, id, earlier));
+                    }
+                },
+                Some((_, Some(TrialLine::Whole(line)))) => {
+                    self.flush();
+                    self.ready.push(line);
+                }
+                _ => {}
             }
         }
+    }
+
+    /// Ends the line of trials with the same code.
+    fn flush(&mut self) {
+        let Some((first, last, earlier)) = self.same.take() else { return };
+        let numbers = if first == last { first.to_string() } else { format!("{first}..{last}") };
+        let of = match earlier {
+            SharedWith::Number(trial) => format!("[{trial}]"),
+            SharedWith::Named(_) => "the baseline".to_owned(),
+        };
+        self.ready.push(format!("[{numbers}] the same code as {of}"));
     }
 }
 
@@ -112,11 +152,24 @@ mod tests {
     #[test]
     fn lines_come_out_in_order() {
         let mut order = InOrder::default();
-        let mut printed = Vec::new();
         [7, 2, 9, 4, 3].iter().for_each(|id| order.expect(*id));
         for id in [2, 9, 7, 3, 4] {
-            order.add(id, id.to_string(), |line| printed.push(line.to_owned()));
+            order.add(id, TrialLine::Whole(id.to_string()));
         }
-        assert_eq!(printed, ["7", "2", "9", "4", "3"]);
+        assert_eq!(order.ready, ["7", "2", "9", "4", "3"]);
+    }
+
+    #[test]
+    fn trials_with_the_same_code_get_one_line() {
+        let mut order = InOrder::default();
+        (0..7).for_each(|id| order.expect(id));
+        for id in [0, 3, 1, 2, 4, 5, 6] {
+            let of = SharedWith::Number(if id < 4 { 0 } else { 5 });
+            let line = if [0, 5].contains(&id) { TrialLine::Whole(id.to_string()) } else { TrialLine::Same(of) };
+            order.add(id, line);
+        }
+        order.flush();
+        let texts = ["0", "[1..3] the same code as [0]", "[4] the same code as [5]", "5", "[6] the same code as [5]"];
+        assert_eq!(order.ready, texts);
     }
 }

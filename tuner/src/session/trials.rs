@@ -7,6 +7,7 @@ use mneme_model::result::{NamedRuns, ReplayResult, ReplayStatus, SharedWith};
 use mneme_model::text::ratio;
 
 use super::criteria::{results_of, spokesman};
+use super::progress::TrialLine;
 use super::reference::REFERENCE;
 use super::{Session, SessionError, Stop};
 use crate::candidate::CandidateNumber;
@@ -234,16 +235,17 @@ impl Session {
         let written = self.records.results.add_trial(&trial);
         self.proposals.search.tell(id, self.standings.outcome(&trial));
         let number = trial.trial;
+        let same = trial.result.shared_with.filter(|_| trial.speedup.is_some() && problem.is_none());
         let (line, logged) = match (trial.metric, trial.speedup) {
             _ if trial.stopped.is_some() => (format!("[{number}] {label} given up after its first run"), None),
             (Some(metric), Some(_)) if problem.is_some() => {
                 let problem = problem.unwrap_or_default();
-                (format!("[{number}] {label} {}={metric} no candidate: {problem}", self.criteria.metric.name()), None)
+                let time = self.criteria.timed(metric);
+                (format!("[{number}] {label} {time} no candidate: {problem}"), None)
             }
-            (Some(metric), Some(speedup)) => (
-                format!("[{number}] {label} {}={metric} speedup={}", self.criteria.metric.name(), ratio(speedup)),
-                None,
-            ),
+            (Some(metric), Some(speedup)) => {
+                (format!("[{number}] {label} {} speedup={}", self.criteria.timed(metric), ratio(speedup)), None)
+            }
             _ => {
                 let failed = |reason: String| format!("[{number}] {label} FAILED error={reason}");
                 let grid = self.standings.failed_under_another_grid(&trial);
@@ -255,6 +257,10 @@ impl Session {
             }
         };
         self.records.log(logged.as_ref().unwrap_or(&line));
+        let line = match same {
+            Some(earlier) => TrialLine::Same(earlier),
+            None => TrialLine::Whole(line),
+        };
         self.progress.end(number, line, trial.result.status);
         let counts = trial.metric.filter(|_| !trial.objectives.is_empty());
         if let Some(metric) = counts.filter(|metric| *metric < self.standings.fastest) {

@@ -49,8 +49,11 @@ use mneme_system::{console, exit};
 pub fn run(said: Options) -> Result<i32, TuneError> {
     let options = said.merged()?.with_usual_recording();
     options.check()?;
-    if options.resume && options.record_database.is_empty() && !options.simulates_a_table() {
-        return Err(TuneError::NoSession(options.results_dir.unwrap_or_default()));
+    if options.resume && !options.simulates_a_table() {
+        let folder = options.results_dir.clone().unwrap_or_default();
+        if options.record_database.is_empty() || !results::holds_a_session(&folder) {
+            return Err(TuneError::NoSession(folder));
+        }
     }
     options.refuse_another_kernel()?;
     let options = options.with_pipelines()?;
@@ -251,6 +254,9 @@ impl KernelToTune {
             self.prepare(settings, objectives, others, folder, None)?;
             return Ok(Outcome { status: 0, finished: None });
         }
+        if !settings.resume {
+            results::refuse_another_kernel(folder, &self.record.kernel_name)?;
+        }
         let (results, known) = Results::open(folder, settings.resume)?;
         match self.prepare(settings, objectives, others, folder, Some((&results, known.is_empty()))) {
             Ok(Some((plan, evaluator))) => {
@@ -372,9 +378,8 @@ impl KernelToTune {
     fn others(&self, wanted: &[String]) -> Result<Vec<String>, TuneError> {
         let all = wanted.iter().any(|id| id == "all");
         let named = if all { self.record.instances.keys().cloned().collect() } else { wanted.to_vec() };
-        if let Some(unknown) = named.iter().find(|id| !self.record.instances.contains_key(*id)) {
-            return Err(self.record.instance(&self.database, Some(unknown)).map(drop).unwrap_err().into());
-        }
+        let whole = |id: &String| Ok(self.record.instance(&self.database, Some(id))?.0.to_owned());
+        let named: Vec<String> = named.iter().map(whole).collect::<Result<_, RecordingError>>()?;
         Ok(named.into_iter().filter(|id| !self.ids.contains(id)).collect())
     }
 

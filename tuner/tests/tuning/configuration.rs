@@ -57,7 +57,7 @@ fn a_dry_run_prints_baseline_and_space() {
 fn a_baseline_alone() {
     let home = Home::new();
     let output = home.tune(&["--baseline-only", "--results-dir", "here"], 0);
-    assert!(output.contains("Baseline mean exec_time = 997") && !output.contains("BEST"), "{output}");
+    assert!(output.contains("Baseline mean exec_time = 997 ns") && !output.contains("BEST"), "{output}");
     assert_eq!(home.json("here/summary.json")["status"], "baseline_only");
     assert!(home.trials("here").is_empty() && home.path("here/baseline.json").exists());
     // A session can continue from there.

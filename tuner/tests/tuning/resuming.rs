@@ -53,7 +53,8 @@ fn a_session_may_be_killed_at_any_moment() {
     let mut done: HashSet<String> = HashSet::new();
     loop {
         let before = submitted(&home).len();
-        let mut session = home.command(&[&arguments("killed")[..], &["--resume"]].concat());
+        let resume: &[&str] = if home.path("killed/config.json").exists() { &["--resume"] } else { &[] };
+        let mut session = home.command(&[&arguments("killed")[..], resume].concat());
         let mut session =
             session.env("STUB_LOG", home.path("log")).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         random ^= random << 13;
@@ -219,6 +220,32 @@ fn another_recording_is_refused_and_shares_no_results() {
         "a refused session is unchanged"
     );
     home.tune(&["--resume", "--results-dir", "first"], 0);
+}
+
+#[test]
+fn results_for_another_kernel_stay_in_their_folder() {
+    let home = Home::new();
+    home.record(6, &[("1", 1)]);
+    let launch = ["--space-preset", "launch", "--finalists", "0", "--results-dir", "here"];
+    home.tune(&launch, 0);
+    let before = std::fs::read_to_string(home.path("here/best.json")).unwrap();
+    let of_other = [&["--record-database", "6.json"][..], &launch].concat();
+    assert!(home.run(&of_other, exit::BAD_USAGE).1.contains("_Z5kv"));
+    assert_eq!(std::fs::read_to_string(home.path("here/best.json")).unwrap(), before);
+    assert!(!home.path("here.1").exists());
+    home.tune(&launch, 0);
+    assert!(home.path("here.1").exists(), "the same kernel moves its results aside");
+}
+
+#[test]
+fn only_a_session_can_be_resumed() {
+    let home = Home::new();
+    std::fs::create_dir(home.path("empty")).unwrap();
+    for folder in ["none", "empty"] {
+        home.tune(&["--record-database", "5.json", "--resume", "--results-dir", folder], exit::NO_INPUT);
+    }
+    assert!(!home.path("none").exists());
+    assert_eq!(std::fs::read_dir(home.path("empty")).unwrap().count(), 0);
 }
 
 /// Sessions and caches without a recording's checksums are not used.
