@@ -52,4 +52,4 @@ pub use lifted::{FRAME, LIFTED, Lifted, Statistics};
 pub use module::{CLUSTER, lift};
 pub use program::lift_program;
 pub use stores::{Store, stores};
-pub use syntax::Space;
+pub use syntax::{Space, Type};

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use mneme_ptx::instructions::{Form, REGISTERS, forms};
 use mneme_ptx::lift;
 
 use super::{FunctionSignature, translate};
+use crate::lifting::tests::table::forms::{Form, REGISTERS, forms};
 use crate::lifting::tests::table::left_out;
 
 const HEADER: &str = ".version 8.6\n.target sm_90a\n.address_size 64\n";

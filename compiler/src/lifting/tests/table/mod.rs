@@ -5,6 +5,7 @@
 //! `MNEME_PTX_FORMS` limits the forms to instructions with this prefix, and `MNEME_PTX_ROWS` sets the number of inputs.
 
 mod exact;
+pub mod forms;
 mod model;
 
 use std::fmt::Write as _;
@@ -12,7 +13,7 @@ use std::fmt::Write as _;
 use mneme_builds::Target;
 use mneme_model::configuration::Configuration;
 use mneme_model::launch::Dim3;
-use mneme_ptx::instructions::{Form, forms, row};
+use mneme_ptx::instructions::row;
 use mneme_ptx::lift_program;
 
 use super::device::Driver;
@@ -20,6 +21,7 @@ use super::random::Random;
 use super::{Object, Parameters, object};
 use crate::cpu::tests::table;
 use crate::{BuildRequest, InputCode, build};
+use forms::{Form, forms};
 use model::{Opcode, Want};
 
 const HEADER: &str = ".version 8.6\n.target sm_90a\n.address_size 64\n";
