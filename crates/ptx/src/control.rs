@@ -58,7 +58,7 @@ impl<'a> Emitter<'a, '_> {
     }
 
     /// Writes code for threads whose guard holds; the others skip it.
-    fn guarded(&mut self, op: &Op<'a>, inside: impl FnOnce(&mut Self)) {
+    pub fn guarded(&mut self, op: &Op<'a>, inside: impl FnOnce(&mut Self)) {
         let Some((register, negated)) = op.guard else { return inside(self) };
         let condition = self.read_register(register, Ty::Int(1));
         let (taken, next) = (self.block(), self.block());

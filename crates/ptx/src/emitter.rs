@@ -4,7 +4,6 @@ use std::fmt::{Display, Write as _};
 
 use super::context::{Context, Intrinsic, Target};
 use super::debug::FunctionLines;
-use super::dominance::{self, ends_block};
 use super::error::LiftError;
 use super::instructions::Family;
 use super::lifted::FRAME;
@@ -27,10 +26,6 @@ pub struct Emitter<'a, 'c> {
     provenance: Provenance,
     /// Registers that some block reads before it writes them: these have a slot in the frame.
     exposed: Vec<bool>,
-    /// Registers whose only value is available in all blocks that read it.
-    single: Vec<bool>,
-    /// The carry flag, an `i1`.
-    carry: RegisterId,
     /// Values of registers in the block being written.
     values: Vec<Option<String>>,
     /// Registers with a value in this block, and whether this block wrote it.
@@ -53,14 +48,8 @@ impl<'a, 'c> Emitter<'a, 'c> {
         registers: Registers,
         direct: Vec<Option<Ty>>,
     ) -> Self {
-        let Registers { mut types, provenance } = registers;
+        let Registers { types, provenance } = registers;
         let lines = context.debug.function(function.name, body.ops().filter_map(|op| op.location));
-        let mut single = dominance::single_values(body);
-        let carry = types.len() as RegisterId;
-        types.push(Ty::Int(1));
-        single.push(false);
-        let mut exposed = exposed(body, types.len(), carry);
-        exposed.iter_mut().zip(&single).for_each(|(exposed, single)| *exposed &= !single);
         Self {
             context,
             function,
@@ -72,9 +61,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
             values: vec![None; types.len()],
             types,
             provenance,
-            exposed,
-            single,
-            carry,
+            exposed: exposed(body),
             touched: Vec::new(),
             guard: None,
             direct,
@@ -124,13 +111,8 @@ impl<'a, 'c> Emitter<'a, 'c> {
     fn frame(&mut self) {
         for (index, ty) in self.types.iter().enumerate().filter(|(index, _)| self.exposed[*index]) {
             // An unwritten register has an arbitrary value, but the same one at each read.
-            let zero = match ty {
-                Ty::Ptr(_) => "null",
-                Ty::F32 | Ty::F64 => "0.0",
-                _ => "0",
-            };
             let ty = ty.text();
-            let _ = write!(self.text, "  %R{index} = alloca {ty}\n  store {ty} {zero}, ptr %R{index}\n");
+            let _ = write!(self.text, "  %R{index} = alloca {ty}\n  store {ty} zeroinitializer, ptr %R{index}\n");
         }
         for (index, local) in self.body.locals.iter().enumerate() {
             self.frame_place(&format!("%V{index}"), local.bytes(), local.alignment());
@@ -171,35 +153,22 @@ impl<'a, 'c> Emitter<'a, 'c> {
             return Ok(());
         }
         let Some((register, negated)) = op.guard else { return self.lift(op) };
-        let mut condition = self.read_register(register, Ty::Int(1));
-        if negated {
-            condition = self.value(format_args!("xor i1 {condition}, true"));
-        }
-        if !touches_memory(op) {
+        if !is_branched(op) {
+            let mut condition = self.read_register(register, Ty::Int(1));
+            if negated {
+                condition = self.value(format_args!("xor i1 {condition}, true"));
+            }
             self.guard = Some(condition);
             return self.lift(op);
         }
-        // Old values are read before the branch.
-        let mut written = Vec::new();
-        op.written(&mut |register| written.push(register));
-        let old: Vec<String> = written.iter().map(|register| self.own_value(*register)).collect();
-        // Other values too: values read inside the guard are not available after it.
-        op.named().into_iter().for_each(|register| drop(self.own_value(register)));
+        self.spill();
         let (text, next, blocks) = (self.text.len(), self.next, self.blocks);
-        let (inside, before, after) = (self.block(), self.block(), self.block());
-        // The other path needs a separate block as the source of the values.
-        self.line(format_args!("br i1 {condition}, label %{inside}, label %{before}"));
-        let _ = write!(self.text, "{before}:\n  br label %{after}\n{inside}:\n");
-        if !self.attempt(op) {
+        let mut done = false;
+        self.guarded(op, |this| done = this.attempt(op));
+        if !done {
             self.text.truncate(text);
             (self.next, self.blocks) = (next, blocks);
             return self.assembly(op);
-        }
-        let _ = write!(self.text, "  br label %{after}\n{after}:\n");
-        for (register, old) in written.into_iter().zip(old) {
-            let (ty, new) = (self.ty(register).text(), self.own_value(register));
-            let value = self.value(format_args!("phi {ty} [ {new}, %{inside} ], [ {old}, %{before} ]"));
-            self.set(register, value);
         }
         Ok(())
     }
@@ -398,7 +367,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
         self.call(ty, &format!("llvm.{name}.{}", ty.mangled()), &arguments)
     }
 
-    pub fn call_text(&mut self, result: &str, name: &str, arguments: &[(Ty, &str)]) -> String {
+    fn call_text(&mut self, result: &str, name: &str, arguments: &[(Ty, &str)]) -> String {
         let types = joined(arguments, |(ty, _)| ty.text().to_owned());
         let values = joined(arguments, |(ty, value)| format!("{} {value}", ty.text()));
         if self.is_cpu() && name.starts_with("llvm.nvvm.") {
@@ -419,8 +388,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
 
     pub fn begin(&mut self, block: &str) {
         let _ = writeln!(self.text, "{block}:");
-        let touched = std::mem::take(&mut self.touched);
-        self.forget(touched);
+        self.forget();
         self.ended = false;
     }
 
@@ -440,21 +408,21 @@ impl<'a, 'c> Emitter<'a, 'c> {
     }
 
     fn spill(&mut self) {
-        let touched = std::mem::take(&mut self.touched);
-        for (index, written) in touched.iter().map(|(register, written)| (*register as usize, *written)) {
-            if written
+        for (register, written) in &self.touched {
+            let index = *register as usize;
+            if *written
                 && self.exposed[index]
                 && let Some(value) = self.values[index].take()
             {
                 let _ = writeln!(self.text, "  store {} {value}, ptr %R{index}", self.types[index].text());
             }
         }
-        self.forget(touched);
+        self.forget();
     }
 
-    /// Discards the values of registers that other blocks may have changed.
-    fn forget(&mut self, touched: Vec<(RegisterId, bool)>) {
-        for (register, _) in touched.into_iter().filter(|(register, _)| !self.single[*register as usize]) {
+    /// Discards the values of registers, which other blocks may change.
+    fn forget(&mut self) {
+        for (register, _) in self.touched.drain(..) {
             self.values[register as usize] = None;
         }
     }
@@ -463,11 +431,6 @@ impl<'a, 'c> Emitter<'a, 'c> {
 
     pub fn ty(&self, register: RegisterId) -> Ty {
         self.types[register as usize]
-    }
-
-    /// The value of a register in its own type.
-    fn own_value(&mut self, register: RegisterId) -> String {
-        self.read_register(register, self.ty(register))
     }
 
     pub fn read_register(&mut self, register: RegisterId, wanted: Ty) -> String {
@@ -506,14 +469,6 @@ impl<'a, 'c> Emitter<'a, 'c> {
             value = self.value(format_args!("select i1 {condition}, {0} {value}, {0} {old}", own.text()));
         }
         self.set(register, value);
-    }
-
-    pub fn read_carry(&mut self) -> String {
-        self.read_register(self.carry, Ty::Int(1))
-    }
-
-    pub fn write_carry(&mut self, value: &str) {
-        self.write_register(self.carry, Ty::Int(1), value, false);
     }
 
     pub fn extend(&mut self, value: &str, from: u32, to: u32, signed: bool) -> String {
@@ -718,11 +673,16 @@ pub fn touches_memory(op: &Op<'_>) -> bool {
     op.row.memory || op.address().is_some()
 }
 
+/// Whether an instruction is a block of its own, which threads skip if its guard is false.
+fn is_branched(op: &Op<'_>) -> bool {
+    op.guard.is_some() && touches_memory(op)
+}
+
 /// The registers that a block reads before it writes them.
-fn exposed(body: &Body<'_>, count: usize, carry: RegisterId) -> Vec<bool> {
-    let mut exposed = vec![false; count];
+fn exposed(body: &Body<'_>) -> Vec<bool> {
+    let mut exposed = vec![false; body.registers.len()];
     // The number of the last block that has written a register.
-    let mut written = vec![u32::MAX; count];
+    let mut written = vec![u32::MAX; exposed.len()];
     let mut block = 0u32;
     for register in body.param_registers.iter().flatten() {
         written[*register as usize] = 0;
@@ -732,25 +692,17 @@ fn exposed(body: &Body<'_>, count: usize, carry: RegisterId) -> Vec<bool> {
             block += 1;
             continue;
         };
+        block += u32::from(is_branched(op));
         let mut read = |register| exposed[register as usize] |= written[register as usize] != block;
         op.read(&mut read);
-        if op.writes_first() && (op.guard.is_some() || op.updates_first()) {
-            op.operands[0].registers(&mut read);
-        }
-        if op.reads_carry() || (op.writes_carry() && op.guard.is_some()) {
-            read(carry);
+        if op.guard.is_some() || op.updates_first() {
+            op.written(&mut read);
         }
         if op.name == "ret" {
             body.return_registers.iter().flatten().for_each(|register| read(*register));
         }
-        let mut write = |register: RegisterId| written[register as usize] = block;
-        op.written(&mut write);
-        if op.writes_carry() {
-            write(carry);
-        }
-        if ends_block(op) {
-            block += 1;
-        }
+        op.written(&mut |register| written[register as usize] = block);
+        block += u32::from(is_branched(op) || matches!(op.name, "bra" | "brx" | "ret" | "exit" | "trap"));
     }
     for register in body.return_registers.iter().flatten() {
         exposed[*register as usize] |= written[*register as usize] != block;

@@ -2,7 +2,7 @@
 
 use super::emitter::{Emitter, integer_text};
 use super::registers::Ty;
-use super::resolve::{Op, Resolved};
+use super::resolve::{CARRY, Op, Resolved};
 use super::syntax::Scalar;
 
 impl<'a> Emitter<'a, '_> {
@@ -185,40 +185,25 @@ impl<'a> Emitter<'a, '_> {
         ))
     }
 
-    /// A sum or difference that reads the carry flag, or sets it, or both: exact with one additional bit.
+    /// A sum or difference that reads the carry flag, or sets it, or both.
     ///
     /// The devices compute a difference as a + ~b + 1, so the flag is set if there is no borrow. nvcc's code relies on
     /// this when it reads a difference's flag by `addc`, as its 128-bit division does.
     fn sum(&mut self, op: &Op<'a>, bits: u32, a: &str, b: &str) -> String {
-        let subtracts = op.name.starts_with("sub");
-        let (ty, opcode) = (Ty::Int(bits), if subtracts { "sub" } else { "add" });
-        let text = ty.text();
-        let pair = format!("{{ {text}, i1 }}");
-        let step = |this: &mut Self, a: &str, b: &str| {
-            let name = format!("llvm.u{opcode}.with.overflow.{text}");
-            let call = this.call_text(&pair, &name, &[(ty, a), (ty, b)]);
-            let both = this.value(call);
-            [0, 1].map(|part| this.value(format_args!("extractvalue {pair} {both}, {part}")))
+        let (subtracts, wide) = (op.name.starts_with("sub"), 2 * bits);
+        let b = if subtracts { self.value(format_args!("xor i{bits} {b}, -1")) } else { b.to_owned() };
+        let carry = match op.reads_carry() {
+            true => self.read_register(CARRY, Ty::Int(1)),
+            false => subtracts.to_string(),
         };
-        // The flag of a difference is the opposite of LLVM's.
-        let flag = |this: &mut Self, carry: String| match subtracts {
-            true => this.value(format_args!("xor i1 {carry}, true")),
-            false => carry,
-        };
-        let carry_in = op.reads_carry().then(|| {
-            let carry = self.read_carry();
-            let carry = flag(self, carry);
-            self.cast(&carry, Ty::Int(1), ty)
-        });
-        let [mut value, mut carry] = step(self, a, b);
-        if let Some(carry_in) = carry_in {
-            let [sum, over] = step(self, &value, &carry_in);
-            (value, carry) = (sum, self.value(format_args!("or i1 {carry}, {over}")));
-        }
+        let [a, b] = [a, &b].map(|value| self.extend(value, bits, wide, false));
+        let carry = self.extend(&carry, 1, wide, false);
+        let sum = self.value(format_args!("add i{wide} {a}, {b}"));
+        let sum = self.value(format_args!("add i{wide} {sum}, {carry}"));
         if op.writes_carry() {
-            let carry = flag(self, carry);
-            self.write_carry(&carry);
+            let carry = self.part(&sum, wide, bits, 1);
+            self.write_register(CARRY, Ty::Int(1), &carry, false);
         }
-        value
+        self.part(&sum, wide, 0, bits)
     }
 }

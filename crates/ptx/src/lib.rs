@@ -12,7 +12,6 @@ mod context;
 mod control;
 mod convert;
 mod debug;
-mod dominance;
 mod emitter;
 mod error;
 mod float;

@@ -10,6 +10,9 @@ use super::syntax::*;
 pub type RegisterId = u32;
 pub type LabelId = u32;
 
+/// The register of the carry flag.
+pub const CARRY: RegisterId = 0;
+
 /// Limit on targets of a function's branches through lists (`brx.idx`), counting each list once per use.
 const MOST_WAYS: usize = 1 << 18;
 
@@ -167,6 +170,9 @@ impl<'a> Op<'a> {
             [returned @ Resolved::List(_), _, ..] if self.name == "call" => returned.registers(visit),
             _ => {}
         }
+        if self.writes_carry() {
+            visit(CARRY);
+        }
     }
 
     /// Calls `visit` with every register that the instruction reads, except those that it only keeps if its guard is
@@ -175,6 +181,9 @@ impl<'a> Op<'a> {
         self.operands.iter().skip(usize::from(self.writes_first())).for_each(|operand| operand.registers(visit));
         if let Some((guard, _)) = self.guard {
             visit(guard);
+        }
+        if self.reads_carry() {
+            visit(CARRY);
         }
     }
 
@@ -201,12 +210,12 @@ pub enum Item<'a> {
 /// A function's body.
 #[derive(Debug, Default)]
 pub struct Body<'a> {
+    /// The first is [`CARRY`].
     pub registers: Vec<Scalar>,
     /// Registers of the parameters and returned values that are passed in registers.
     pub param_registers: Vec<Option<RegisterId>>,
     pub return_registers: Vec<Option<RegisterId>>,
     pub items: Vec<Item<'a>>,
-    pub labels: u32,
     pub locals: Vec<Variable<'a>>,
     pub targets: Vec<Vec<LabelId>>,
     /// The signatures of calls through pointers.
@@ -289,7 +298,6 @@ pub fn resolve<'a>(
             _ => {}
         }
     }
-    let body = Body { labels: labels.len() as u32, ..Body::default() };
     let mut resolver = Resolver {
         names,
         hoisted,
@@ -298,7 +306,7 @@ pub fn resolve<'a>(
         next_scope: 1,
         labels,
         ways: 0,
-        body,
+        body: Body { registers: vec![Scalar { kind: Kind::Predicate, bits: 1 }], ..Body::default() },
     };
     let Signature { params, returns } = &function.signature;
     resolver.body.param_registers = resolver.parameters(params, AddressBase::Param);

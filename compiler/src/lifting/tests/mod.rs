@@ -516,7 +516,7 @@ fn long_programs_are_lifted_in_time() {
     let branches: String = labels.iter().map(|label| format!("{label}: brx.idx %r1, ts;\n")).collect();
     let table = kernel("", &format!("ts: .branchtargets {};\n{branches}", labels.join(", ")));
     assert!(clock("branches through lists", &table).unwrap_err().what.contains("brx.idx"));
-    // Nested loops, whose dominators take many rounds.
+    // Loops that overlap without a pattern.
     let ladder: String = (0..20_000)
         .map(|number| {
             format!(
