@@ -74,10 +74,6 @@ impl<'a> Context<'a> {
         }
     }
 
-    pub fn variable(&self, index: usize) -> &Variable<'a> {
-        &self.variables[index]
-    }
-
     pub fn variable_name(&self, index: usize) -> String {
         symbol(&self.names[index])
     }

@@ -260,7 +260,6 @@ impl<'a, 'c> Emitter<'a, 'c> {
             Family::Compare => self.compare(op),
             Family::Select => self.select(op),
             Family::Arithmetic => match op.ty() {
-                Some(Type { scalar, lanes: 2 }) if cpu && !scalar.is_float() => self.packed(op),
                 Some(Type { scalar, .. }) if !scalar.is_float() => self.integer(op),
                 _ => self.float(op),
             },
@@ -314,15 +313,10 @@ impl<'a, 'c> Emitter<'a, 'c> {
         matches!(self.context.target, Target::Cpu(_))
     }
 
-    /// Calls a function with operands of these types.
-    pub fn apply(&mut self, result: Ty, name: &str, operands: &[(Ty, &Resolved<'a>)]) -> Option<String> {
-        let call = self.applied(result.text(), name, operands)?;
-        Some(self.value(call))
-    }
-
-    /// Writes a function's result to an operand.
+    /// Writes the result of a function of operands to an operand.
     pub fn assign(&mut self, to: &Resolved<'a>, ty: Ty, name: &str, operands: &[(Ty, &Resolved<'a>)]) -> Option<()> {
-        let value = self.apply(ty, name, operands)?;
+        let call = self.applied(ty.text(), name, operands)?;
+        let value = self.value(call);
         self.write_to(to, ty, &value, false)
     }
 
@@ -362,8 +356,8 @@ impl<'a, 'c> Emitter<'a, 'c> {
     }
 
     /// Calls an intrinsic for all types, with arguments of the result's type.
-    pub fn intrinsic(&mut self, name: &str, ty: Ty, values: &[&str]) -> String {
-        let arguments: Vec<(Ty, &str)> = values.iter().map(|value| (ty, *value)).collect();
+    pub fn intrinsic(&mut self, name: &str, ty: Ty, values: &[impl AsRef<str>]) -> String {
+        let arguments: Vec<(Ty, &str)> = values.iter().map(|value| (ty, value.as_ref())).collect();
         self.call(ty, &format!("llvm.{name}.{}", ty.mangled()), &arguments)
     }
 
@@ -557,6 +551,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
             Resolved::Int(value) => match wanted {
                 Ty::Int(1) => (if *value != 0 { "true" } else { "false" }).into(),
                 Ty::Int(bits) => integer_text(*value, bits),
+                Ty::Pair => format!("bitcast (i32 {} to {})", integer_text(*value, 32), wanted.text()),
                 Ty::Ptr(_) => format!("inttoptr (i64 {} to {})", integer_text(*value, 64), wanted.text()),
                 _ => return None,
             },
@@ -587,7 +582,7 @@ impl<'a, 'c> Emitter<'a, 'c> {
     pub fn address_of(&mut self, place: AddressBase, offset: i64) -> Option<(String, Ty)> {
         let (base, ty) = match place {
             AddressBase::Global(index) => {
-                let space = self.context.variable(index).space;
+                let space = self.context.variables[index].space;
                 (self.context.variable_name(index), Ty::Ptr(space.number()))
             }
             AddressBase::Function(index) => (self.context.function_name(index), Ty::Ptr(0)),

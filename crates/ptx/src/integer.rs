@@ -3,30 +3,38 @@
 use super::emitter::{Emitter, integer_text};
 use super::registers::Ty;
 use super::resolve::{CARRY, Op, Resolved};
-use super::syntax::Scalar;
+use super::syntax::{Scalar, Type};
+
+/// The shift that fills a number by its sign or with zeros.
+pub fn right_shift(scalar: Scalar) -> &'static str {
+    if scalar.is_signed() { "ashr" } else { "lshr" }
+}
 
 impl<'a> Emitter<'a, '_> {
     pub fn integer(&mut self, op: &Op<'a>) -> Option<()> {
-        let (scalar, (to, sources)) = (op.scalar()?, op.operands.split_first()?);
+        let (Type { scalar, lanes }, (to, sources)) = (op.ty()?, op.operands.split_first()?);
         if let Some((ty, value)) = self.moved_pointer(op, scalar) {
             return self.write_to(to, ty, &value, false);
         }
+        let ty = match (op.name, lanes, &op.words[..]) {
+            (_, 1, _) => Ty::of(scalar),
+            ("add" | "sub", 2, []) | ("min" | "max", 2, _) if self.is_cpu() => Ty::Pair,
+            _ => return None,
+        };
         let (ty, value) = match op.name {
             "mul" | "mad" | "madc" => self.product(op, scalar, sources)?,
-            _ => (Ty::of(scalar), self.plain_integer(op, scalar, sources)?),
+            _ => (ty, self.plain_integer(op, scalar, ty, sources)?),
         };
         self.write_to(to, ty, &value, scalar.is_signed())
     }
 
     /// An operation whose result has the type of its operands.
-    fn plain_integer(&mut self, op: &Op<'a>, scalar: Scalar, sources: &[Resolved<'a>]) -> Option<String> {
-        let (ty, cpu) = (Ty::of(scalar), self.is_cpu());
-        let (text, sign) = (ty.text(), if scalar.is_signed() { "s" } else { "u" });
+    fn plain_integer(&mut self, op: &Op<'a>, scalar: Scalar, ty: Ty, sources: &[Resolved<'a>]) -> Option<String> {
+        let (text, sign, cpu) = (ty.text(), if scalar.is_signed() { "s" } else { "u" }, self.is_cpu());
         if let ("shl" | "shr", [a, b], []) = (op.name, sources, &op.words[..]) {
             return self.shift(op.name, scalar, a, b);
         }
         let values = sources.iter().map(|source| self.read(source, ty)).collect::<Option<Vec<_>>>()?;
-        let values: Vec<&str> = values.iter().map(String::as_str).collect();
         Some(match (op.name, &values[..], &op.words[..]) {
             ("add" | "sub" | "addc" | "subc", [a, b], [] | ["cc"]) if op.reads_carry() || op.writes_carry() => {
                 self.sum(op, scalar.bits, a, b)
@@ -42,7 +50,7 @@ impl<'a> Emitter<'a, '_> {
             ("min" | "max", [_, _], []) => self.intrinsic(&format!("{sign}{}", op.name), ty, &values),
             ("min" | "max", [_, _], ["relu"]) if cpu => {
                 let value = self.intrinsic(&format!("{sign}{}", op.name), ty, &values);
-                self.intrinsic("smax", ty, &[&value, "0"])
+                self.intrinsic("smax", ty, &[&value, "zeroinitializer"])
             }
             ("sad", [a, b, c], []) if cpu => {
                 let [greater, less] = ["max", "min"].map(|name| self.intrinsic(&format!("{sign}{name}"), ty, &[a, b]));
@@ -59,8 +67,8 @@ impl<'a> Emitter<'a, '_> {
     }
 
     /// A product of 24-bit numbers, and a sum with it.
-    fn multiply_24(&mut self, scalar: Scalar, half: &str, a: &str, b: &str, addend: Option<&&str>) -> String {
-        let shift = if scalar.is_signed() { "ashr" } else { "lshr" };
+    fn multiply_24(&mut self, scalar: Scalar, half: &str, a: &str, b: &str, addend: Option<&String>) -> String {
+        let shift = right_shift(scalar);
         let [a, b] = [a, b].map(|value| {
             let raised = self.value(format_args!("shl i32 {value}, 8"));
             let value = self.value(format_args!("{shift} i32 {raised}, 8"));
@@ -99,11 +107,7 @@ impl<'a> Emitter<'a, '_> {
     fn shift(&mut self, name: &str, scalar: Scalar, a: &Resolved<'a>, b: &Resolved<'a>) -> Option<String> {
         let (ty, word, bits) = (Ty::of(scalar), Ty::Int(32), scalar.bits);
         let (text, a) = (ty.text(), self.read(a, ty)?);
-        let opcode = match (name, scalar.is_signed()) {
-            ("shl", _) => "shl",
-            (_, true) => "ashr",
-            (_, false) => "lshr",
-        };
+        let opcode = if name == "shl" { name } else { right_shift(scalar) };
         if let Resolved::Int(amount) = b {
             return Some(match *amount as u32 {
                 amount if amount < bits => self.value(format_args!("{opcode} {text} {a}, {amount}")),

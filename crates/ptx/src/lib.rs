@@ -28,7 +28,6 @@ mod memory;
 mod module;
 pub mod names;
 pub mod outline;
-mod packed;
 mod parser;
 mod passing;
 mod program;

@@ -105,12 +105,6 @@ fn registers_where(held: &[bool]) -> impl Iterator<Item = RegisterId> {
 }
 
 impl Provenance {
-    /// The provenance of registers without addresses.
-    pub fn none(registers: usize) -> Self {
-        let no = vec![false; registers];
-        Self { spaces: vec![None; registers], derived: no.clone(), cut: no.clone(), words: no }
-    }
-
     pub fn of(body: &Body<'_>, variables: &[Variable<'_>]) -> Self {
         let flow = Flow::of(body);
         let frame = flow.steps.iter().filter(|step| takes_address(step.op, AddressBase::is_in_frame));

@@ -12,6 +12,8 @@ use super::syntax::{Kind, Scalar, Variable};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ty {
     Int(u32),
+    /// Two integers of 16 bits.
+    Pair,
     Half,
     Brain,
     F32,
@@ -29,6 +31,7 @@ impl Ty {
             Self::Int(32) => "i32",
             Self::Int(64) => "i64",
             Self::Int(_) => "i128",
+            Self::Pair => "<2 x i16>",
             Self::Half => "half",
             Self::Brain => "bfloat",
             Self::F32 => "float",
@@ -44,7 +47,7 @@ impl Ty {
         match self {
             Self::Int(bits) => bits,
             Self::Half | Self::Brain => 16,
-            Self::F32 => 32,
+            Self::Pair | Self::F32 => 32,
             Self::F64 | Self::Ptr(_) => 64,
         }
     }
@@ -52,6 +55,7 @@ impl Ty {
     /// The name in the names of intrinsics for all types.
     pub fn mangled(self) -> &'static str {
         match self {
+            Self::Pair => "v2i16",
             Self::Half => "f16",
             Self::F32 => "f32",
             Self::F64 => "f64",
@@ -111,7 +115,7 @@ impl Registers {
     /// Registers as plain bits.
     pub fn bits(body: &Body<'_>) -> Self {
         let types = body.registers.iter().map(|scalar| Ty::Int(scalar.bits)).collect();
-        Self { types, provenance: Provenance::none(body.registers.len()) }
+        Self { types, provenance: Provenance::of(body, &[]) }
     }
 }
 
