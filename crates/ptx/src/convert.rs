@@ -3,7 +3,8 @@
 use std::cmp::Ordering;
 
 use super::emitter::{Emitter, integer_text};
-use super::float::rounding_mode;
+use super::float::{ROUNDINGS, rounding_mode, suffix};
+use super::quarter::HALF;
 use super::registers::Ty;
 use super::resolve::{Op, Resolved};
 use super::syntax::{Kind, Scalar};
@@ -51,7 +52,7 @@ impl<'a> Emitter<'a, '_> {
     }
 
     /// The nearest number in the other type's range, as a value of the own type.
-    fn saturate(&mut self, value: &str, own: Scalar, wanted: Scalar) -> String {
+    pub fn saturate(&mut self, value: &str, own: Scalar, wanted: Scalar) -> String {
         let ty = Ty::of(own);
         let (low, high) = range(wanted);
         let (own_low, own_high) = range(own);
@@ -73,8 +74,30 @@ impl<'a> Emitter<'a, '_> {
             return self.convert_to_tf32(mode, ty.scalar, &op.operands);
         }
         let ([wanted, own], [to, sources @ ..]) = (&op.types[..], &op.operands[..]) else { return None };
-        if wanted.scalar.is_quarter() || own.scalar.is_quarter() {
-            return self.convert_quarters(op, [*wanted, *own]);
+        let numbers = match sources {
+            [source] => {
+                let whole = self.bits(source, own.bits())?;
+                (0..own.lanes).map(|lane| self.lane(&whole, *own, lane)).collect()
+            }
+            // The first goes to the upper half.
+            [upper, lower] if own.lanes == 1 => vec![self.bits(lower, own.bits())?, self.bits(upper, own.bits())?],
+            _ => return None,
+        };
+        (numbers.len() as u32 == wanted.lanes).then_some(())?;
+        let convert = |bits: &String| self.convert_number(op, bits, own.scalar, wanted.scalar);
+        let values = numbers.iter().map(convert).collect::<Option<Vec<_>>>()?;
+        let value = self.join(&values, wanted.scalar.bits);
+        self.write_bits(to, wanted.bits(), &value, wanted.scalar.is_signed())
+    }
+
+    fn convert_number(&mut self, op: &Op<'a>, bits: &str, own: Scalar, wanted: Scalar) -> Option<String> {
+        match op.words[..] {
+            ["rn", "satfinite"] | ["rn", "satfinite", "relu"] if wanted.is_quarter() => {
+                return self.narrow_quarter(op, bits, own, wanted);
+            }
+            ["rn"] | ["rn", "relu"] if own.is_quarter() && wanted == HALF => return self.widen_quarter(op, bits, own),
+            _ if own.is_quarter() || wanted.is_quarter() => return None,
+            _ => {}
         }
         let known = |word: &&str| {
             rounding_mode(word).is_some()
@@ -84,57 +107,35 @@ impl<'a> Emitter<'a, '_> {
         if !op.words.iter().all(known) {
             return None;
         }
-        let mode = op.modifiers.iter().find_map(|word| rounding_mode(word));
-        let (scalar, own) = (wanted.scalar, own.scalar);
-        // Two packed floats: the first goes to the upper half.
-        if let (2, [upper, lower]) = (wanted.lanes, sources) {
-            let lanes = [lower, upper].map(|source| {
-                let bits = self.bits(source, own.bits)?;
-                self.convert_float(op, &bits, own, scalar)
-            });
-            let value = self.join(&lanes.into_iter().collect::<Option<Vec<_>>>()?, 16);
-            return self.write_bits(to, 32, &value, false);
-        }
-        let [source] = sources else { return None };
-        let value = match (own.is_float(), scalar.is_float()) {
-            (true, true) => {
-                let bits = self.bits(source, own.bits)?;
-                self.convert_float(op, &bits, own, scalar)?
-            }
-            (true, false) => self.convert_to_integer(op, source, own, scalar)?,
+        match (own.is_float(), wanted.is_float()) {
+            (true, true) => self.convert_float(op, bits, own, wanted),
+            (true, false) => self.convert_to_integer(op, bits, own, wanted),
             (false, true) => {
+                let mode = op.modifiers.iter().find_map(|word| rounding_mode(word)).unwrap_or(0);
                 // 16-bit floats need a second rounding from double.
-                let (computed, first) = match scalar.bits {
+                let (computed, first) = match wanted.bits {
                     16 => (Ty::F64, "rn"),
-                    _ => (scalar.computed(), ["rn", "rz", "rm", "rp"][mode.unwrap_or(0)]),
+                    _ => (wanted.computed(), ROUNDINGS[mode]),
                 };
-                let (bits, width) = (self.bits(source, own.bits)?, own.bits.max(32));
-                let wide = self.extend(&bits, own.bits, width, own.is_signed());
-                let name = format!("{}2{}.{first}", integer(width, own.is_signed()), letter(computed));
+                let width = own.bits.max(32);
+                let wide = self.extend(bits, own.bits, width, own.is_signed());
+                let name = format!("{}2{}.{first}", integer(width, own.is_signed()), suffix(computed));
                 let value = self.call(computed, &format!("llvm.nvvm.{name}"), &[(Ty::Int(width), &wide)]);
                 let value = self.bounded(op, computed, value);
-                self.bits_of(&value, computed, scalar, mode.unwrap_or(0))?
+                self.bits_of(&value, computed, wanted, mode)
             }
-            (false, false) => return None,
-        };
-        self.write_bits(to, scalar.bits, &value, scalar.is_signed())
+            (false, false) => None,
+        }
     }
 
     /// A float rounded to an integer; outside the range, the nearest limit.
-    fn convert_to_integer(
-        &mut self,
-        op: &Op<'a>,
-        source: &Resolved<'a>,
-        own: Scalar,
-        wanted: Scalar,
-    ) -> Option<String> {
+    fn convert_to_integer(&mut self, op: &Op<'a>, bits: &str, own: Scalar, wanted: Scalar) -> Option<String> {
         let place = |word: &&str| INTEGRAL.iter().position(|(mode, _)| mode == word).or_else(|| rounding_mode(word));
-        let mode = ["rn", "rz", "rm", "rp"][op.modifiers.iter().find_map(place)?];
+        let mode = ROUNDINGS[op.modifiers.iter().find_map(place)?];
         let (computed, width) = (own.computed(), wanted.bits.max(32));
-        let bits = self.bits(source, own.bits)?;
-        let bits = if op.has("ftz") && own.bits == 32 { self.flush(&bits, 32) } else { bits };
+        let bits = if op.has("ftz") && own.bits == 32 { self.flush(bits, 32) } else { bits.to_owned() };
         let float = self.float_of(&bits, own)?;
-        let name = format!("llvm.nvvm.{}2{}.{mode}", letter(computed), integer(width, wanted.is_signed()));
+        let name = format!("llvm.nvvm.{}2{}.{mode}", suffix(computed), integer(width, wanted.is_signed()));
         let whole = self.call(Ty::Int(width), &name, &[(computed, &float)]);
         let mut value = self.saturate(&whole, Scalar { bits: width, ..wanted }, wanted);
         // A 64-bit NaN becomes the highest bit alone, which saturation of a wider integer would change.
@@ -193,10 +194,6 @@ fn integer(bits: u32, signed: bool) -> &'static str {
         (_, true) => "i",
         (_, false) => "ui",
     }
-}
-
-fn letter(ty: Ty) -> char {
-    if ty == Ty::F64 { 'd' } else { 'f' }
 }
 
 fn range(scalar: Scalar) -> (i128, i128) {

@@ -6,7 +6,7 @@ use super::resolve::Op;
 use super::syntax::{Kind, Scalar, Type};
 
 /// Rounding modes by the CPU device's numbers: to nearest, to zero, down, up.
-const ROUNDINGS: [&str; 4] = ["rn", "rz", "rm", "rp"];
+pub const ROUNDINGS: [&str; 4] = ["rn", "rz", "rm", "rp"];
 
 pub fn rounding_mode(word: &str) -> Option<usize> {
     ROUNDINGS.iter().position(|mode| *mode == word)
@@ -20,7 +20,7 @@ impl Scalar {
 }
 
 /// The suffix of intrinsics for a type.
-fn suffix(ty: Ty) -> &'static str {
+pub fn suffix(ty: Ty) -> &'static str {
     if ty == Ty::F64 { "d" } else { "f" }
 }
 
@@ -53,7 +53,6 @@ impl<'a> Emitter<'a, '_> {
         let (ty, (to, sources)) = (Ty::of(op.scalar()?), op.operands.split_first()?);
         let (name, text, is_wide, strict) = (op.name, ty.text(), ty != Ty::Half, op.has("rn"));
         let values = sources.iter().map(|source| self.read(source, ty)).collect::<Option<Vec<_>>>()?;
-        let values: Vec<&str> = values.iter().map(String::as_str).collect();
         // Use intrinsics that flush: LLVM's own operations flush for whole functions only, and lose it when folded (`x
         // * 1`). Fusing is left to the assembler. Approximations are specific to the device.
         let special = match (name, &op.modifiers[..]) {
@@ -122,7 +121,6 @@ impl<'a> Emitter<'a, '_> {
         if let ("sub", Some(last)) = (op.name, values.last_mut()) {
             *last = self.value(format_args!("fneg {} {last}", computed.text()));
         }
-        let values: Vec<&str> = values.iter().map(String::as_str).collect();
         let mode = op.modifiers.iter().find_map(|word| rounding_mode(word)).unwrap_or(0);
         let approximate = op.has("approx") || op.has("full");
         let how = if approximate { "approx" } else { ROUNDINGS[if sixteen { 0 } else { mode }] };
@@ -138,7 +136,7 @@ impl<'a> Emitter<'a, '_> {
                 let how = [("NaN", ".nan"), ("xorsign", ".xorsign"), ("abs", ".abs")];
                 let how: String = how.iter().filter(|(word, _)| op.has(word)).map(|(_, name)| *name).collect();
                 let (first, rest) = values.split_first()?;
-                rest.iter().fold((*first).to_owned(), |least, other| {
+                rest.iter().fold(first.clone(), |least, other| {
                     self.operate(&format!("f{}{how}", op.name), computed, &[&least, other])
                 })
             }
@@ -150,14 +148,14 @@ impl<'a> Emitter<'a, '_> {
     }
 
     /// One of NVVM's operations of a name and modifiers.
-    fn operate(&mut self, operation: &str, ty: Ty, values: &[&str]) -> String {
-        let arguments: Vec<(Ty, &str)> = values.iter().map(|value| (ty, *value)).collect();
+    fn operate(&mut self, operation: &str, ty: Ty, values: &[impl AsRef<str>]) -> String {
+        let arguments: Vec<(Ty, &str)> = values.iter().map(|value| (ty, value.as_ref())).collect();
         self.call(ty, &format!("llvm.nvvm.{operation}.{}", suffix(ty)), &arguments)
     }
 
     /// A fused multiply-add in double precision that may be rounded again: the last bit is set if bits are lost. The
     /// exponents of `bf16` operands may differ by more than a double's precision.
-    fn fused_to_odd(&mut self, values: &[&str]) -> String {
+    fn fused_to_odd(&mut self, values: &[String]) -> String {
         let [cut, below, above] = ["fma.rz", "fma.rm", "fma.rp"].map(|name| self.operate(name, Ty::F64, values));
         let inexact = self.value(format_args!("fcmp one double {below}, {above}"));
         let (last, bits) = (self.extend(&inexact, 1, 64, false), self.cast(&cut, Ty::F64, Ty::Int(64)));
@@ -171,9 +169,7 @@ impl<'a> Emitter<'a, '_> {
             value = self.operate("saturate", ty, &[&value]);
         }
         if op.has("relu") {
-            let text = ty.text();
-            let negative = self.value(format_args!("fcmp ole {text} {value}, 0.0"));
-            value = self.value(format_args!("select i1 {negative}, {text} 0.0, {text} {value}"));
+            value = self.intrinsic("maximum", ty, &[&value, "0.0"]);
         }
         value
     }
@@ -203,8 +199,7 @@ impl<'a> Emitter<'a, '_> {
     /// The bits of a float as a value in the type for computing.
     pub fn float_of(&mut self, bits: &str, scalar: Scalar) -> Option<String> {
         Some(match (scalar.kind, scalar.bits) {
-            (Kind::Float, 64) => self.cast(bits, Ty::Int(64), Ty::F64),
-            (Kind::Float, 32) => self.cast(bits, Ty::Int(32), Ty::F32),
+            (Kind::Float, 32 | 64) => self.cast(bits, Ty::Int(scalar.bits), scalar.computed()),
             (Kind::Float, 16) => {
                 let half = self.cast(bits, Ty::Int(16), Ty::Half);
                 self.value(format_args!("fpext half {half} to float"))
@@ -227,22 +222,19 @@ impl<'a> Emitter<'a, '_> {
 
     /// A computed value, rounded to a float type, as bits.
     pub fn bits_of(&mut self, value: &str, from: Ty, scalar: Scalar, mode: usize) -> Option<String> {
-        let (value, ty) = match (scalar.kind, scalar.bits, from) {
-            (Kind::Float, 64, _) => (self.widened(value, from, Ty::F64), Ty::F64),
-            (Kind::Float, 32, Ty::F32) => (value.to_owned(), Ty::F32),
-            (Kind::Float, 32, _) if mode == 0 => (self.value(format_args!("fptrunc double {value} to float")), Ty::F32),
-            (Kind::Float, 32, _) => {
-                let call = format!("call float @__mneme_cpu.narrow(double {value}, i32 {mode})");
-                (self.value(call), Ty::F32)
-            }
-            (kind, 16, _) => {
+        let value = match (scalar.kind, scalar.bits) {
+            (Kind::Float, 64) => self.widened(value, from, Ty::F64),
+            (Kind::Float, 32) if from == Ty::F32 => value.to_owned(),
+            (Kind::Float, 32) if mode == 0 => self.value(format_args!("fptrunc double {value} to float")),
+            (Kind::Float, 32) => self.value(format_args!("call float @__mneme_cpu.narrow(double {value}, i32 {mode})")),
+            (kind, 16) => {
                 let wide = self.widened(value, from, Ty::F64);
                 let (mantissa, bias) = if kind == Kind::Brain { (7, 127) } else { (10, 15) };
                 return Some(self.narrow_16(&wide, mode, mantissa, bias));
             }
             _ => return None,
         };
-        Some(self.cast(&value, ty, Ty::Int(ty.bits())))
+        Some(self.cast(&value, scalar.computed(), Ty::Int(scalar.bits)))
     }
 
     /// The bits of a float with this many bits of fraction, and a bias of the exponent.

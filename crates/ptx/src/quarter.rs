@@ -1,69 +1,28 @@
-//! Conversions of floats of eight bits, two at a time: `cvt` from and to `e4m3x2` and `e5m2x2`.
+//! Conversions of floats of eight bits: `cvt` from and to `e4m3x2` and `e5m2x2`.
 
 use super::emitter::Emitter;
 use super::registers::Ty;
 use super::resolve::Op;
-use super::syntax::{Kind, Scalar, Type};
+use super::syntax::{Kind, Scalar};
 
 /// The GPU's NaNs: for 16-bit floats, and for both 8-bit formats.
 const HALF_NAN: u16 = 0x7fff;
 const QUARTER_NAN: u8 = 0x7f;
 
-const HALF: Scalar = Scalar { kind: Kind::Float, bits: 16 };
-const SINGLE: Scalar = Scalar { kind: Kind::Float, bits: 32 };
+pub const HALF: Scalar = Scalar { kind: Kind::Float, bits: 16 };
 
 impl<'a> Emitter<'a, '_> {
-    pub fn convert_quarters(&mut self, op: &Op<'a>, [to_type, from_type]: [Type; 2]) -> Option<()> {
-        let (relu, words) = match &op.words[..] {
-            [rest @ .., "relu"] => (true, rest),
-            all => (false, all),
-        };
-        let is_half_pair = |ty: Type| ty.scalar == HALF && ty.lanes == 2;
-        match (words, &op.operands[..]) {
-            (["rn", "satfinite"], [to, sources @ ..]) => {
-                let lanes = match sources {
-                    // The first goes to the upper half.
-                    [upper, lower] if from_type.scalar == SINGLE => [self.bits(lower, 32)?, self.bits(upper, 32)?],
-                    [pair] if is_half_pair(from_type) => {
-                        let pair = self.bits(pair, 32)?;
-                        [0, 1].map(|lane| self.lane(&pair, from_type, lane))
-                    }
-                    _ => return None,
-                };
-                let mut quarters = Vec::new();
-                for bits in lanes {
-                    let value = self.float_of(&bits, from_type.scalar)?;
-                    quarters.push(self.narrow_quarter(&value, to_type.scalar, relu)?);
-                }
-                let value = self.join(&quarters, 8);
-                self.write_bits(to, 16, &value, false)
-            }
-            (["rn"], [to, from]) if is_half_pair(to_type) => {
-                let pair = self.bits(from, 16)?;
-                let mut halves = Vec::new();
-                for lane in 0..2 {
-                    let bits = self.lane(&pair, from_type, lane);
-                    halves.push(self.widen_quarter(&bits, from_type.scalar, relu)?);
-                }
-                let value = self.join(&halves, 16);
-                self.write_bits(to, 32, &value, false)
-            }
-            _ => None,
-        }
-    }
-
     /// A float rounded to eight bits; larger values become the largest number.
-    fn narrow_quarter(&mut self, value: &str, to: Scalar, relu: bool) -> Option<String> {
+    pub fn narrow_quarter(&mut self, op: &Op<'a>, bits: &str, from: Scalar, to: Scalar) -> Option<String> {
         let (mantissa, bias, greatest) = match to.kind {
             Kind::E4m3 => (3, 7, 448),
             Kind::E5m2 => (2, 15, 57344),
             _ => return None,
         };
-        let least = if relu { 0 } else { -greatest };
-        let over = self.value(format!("fcmp ogt float {value}, {greatest}.0"));
-        let value = self.value(format!("select i1 {over}, float {greatest}.0, float {value}"));
-        let under = self.value(format!("fcmp ole float {value}, {least}.0"));
-        let value = self.value(format!("select i1 {under}, float {least}.0, float {value}"));
+        let least = if op.has("relu") { 0 } else { -greatest };
+        let value = self.float_of(bits, from).filter(|_| from.bits < 64)?;
+        let value = self.intrinsic("minimum", Ty::F32, &[&value, &format!("{greatest}.0")]);
+        let value = self.intrinsic("maximum", Ty::F32, &[&value, &format!("{least}.0")]);
         let wide = self.value(format!("fpext float {value} to double"));
         // This allows more exponents than the remaining numbers need; the all-ones pattern is not a number.
         let rounded = self.narrow_16(&wide, 0, mantissa, bias);
@@ -75,7 +34,7 @@ impl<'a> Emitter<'a, '_> {
     }
 
     /// An 8-bit float as a 16-bit float, exactly.
-    fn widen_quarter(&mut self, bits: &str, from: Scalar, relu: bool) -> Option<String> {
+    pub fn widen_quarter(&mut self, op: &Op<'a>, bits: &str, from: Scalar) -> Option<String> {
         let wide = self.value(format!("zext i8 {bits} to i16"));
         let upper = self.value(format!("shl i16 {wide}, 8"));
         let magnitude = self.value(format!("and i16 {wide}, {QUARTER_NAN}"));
@@ -94,7 +53,7 @@ impl<'a> Emitter<'a, '_> {
             _ => return None,
         };
         let mut half = half;
-        if relu {
+        if op.has("relu") {
             let negative = self.value(format!("icmp slt i16 {upper}, 0"));
             half = self.value(format!("select i1 {negative}, i16 0, i16 {half}"));
         }

@@ -4,7 +4,10 @@ use super::comparisons;
 use super::emitter::Emitter;
 use super::registers::Ty;
 use super::resolve::Op;
-use super::syntax::Scalar;
+use super::syntax::{Kind, Scalar};
+
+/// The type of lanes in computations.
+const WORD: Scalar = Scalar { kind: Kind::Signed, bits: 32 };
 
 impl<'a> Emitter<'a, '_> {
     pub fn video(&mut self, op: &Op<'a>) -> Option<()> {
@@ -27,7 +30,7 @@ impl<'a> Emitter<'a, '_> {
             };
             let (x, y) = (part(&a, left), part(&b, right));
             let value = self.video_lane(op, &x, &y)?;
-            values.push(if saturate { self.clamp(&value, bits, result.is_signed()) } else { value });
+            values.push(if saturate { self.saturate(&value, WORD, Scalar { bits, ..result }) } else { value });
         }
         if add {
             let mut sum = c;
@@ -68,12 +71,5 @@ impl<'a> Emitter<'a, '_> {
             }
             _ => return None,
         })
-    }
-
-    fn clamp(&mut self, value: &str, bits: u32, signed: bool) -> String {
-        let (low, high) =
-            if signed { (-(1i64 << (bits - 1)), (1i64 << (bits - 1)) - 1) } else { (0, (1i64 << bits) - 1) };
-        let raised = self.intrinsic("smax", Ty::Int(32), &[value, &low.to_string()]);
-        self.intrinsic("smin", Ty::Int(32), &[&raised, &high.to_string()])
     }
 }
