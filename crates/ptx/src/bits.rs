@@ -1,6 +1,7 @@
 //! Bits of words: counts, fields, bytes, and functions of three words.
 
 use super::emitter::{Emitter, integer_text};
+use super::integer::right_shift;
 use super::registers::Ty;
 use super::resolve::{Op, Resolved};
 use super::syntax::Scalar;
@@ -23,7 +24,6 @@ impl<'a> Emitter<'a, '_> {
         let text = ty.text();
         let types = if op.name == "bfe" || op.name == "bfi" { sources.len().saturating_sub(2) } else { sources.len() };
         let values = sources[..types].iter().map(|source| self.read(source, ty)).collect::<Option<Vec<_>>>()?;
-        let values: Vec<&str> = values.iter().map(String::as_str).collect();
         let field = |place: &[Resolved<'a>]| constant_field(scalar, &place[0], &place[1]);
         Some(match (op.name, &values[..], &op.words[..]) {
             // For shifts beyond a word the clamped form saturates, while the other wraps.
@@ -39,7 +39,7 @@ impl<'a> Emitter<'a, '_> {
             ("brev", [_], []) => self.intrinsic("bitreverse", ty, &values),
             ("clz", [a], []) => self.leading_zeros(ty, a),
             ("bfind", [a], words) => {
-                let mut a = (*a).to_owned();
+                let mut a = a.clone();
                 if scalar.is_signed() {
                     let sign = self.value(format_args!("ashr {text} {a}, {}", scalar.bits - 1));
                     a = self.value(format_args!("xor {text} {a}, {sign}"));
@@ -64,18 +64,9 @@ impl<'a> Emitter<'a, '_> {
             },
             ("prmt", [a, b, selector], []) => self.bytes(a, b, selector),
             ("prmt", [a, b, number], [mode]) if cpu => self.permute(selectors_of(mode)?, a, b, number),
-            ("lop3", [a, b, c, table], []) => match sources[3] {
-                Resolved::Int(table) => {
-                    let with = self.table(b, c, table as u32 >> 4);
-                    let without = self.table(b, c, table as u32);
-                    let first = self.value(format_args!("and i32 {a}, {with}"));
-                    let not = self.value(format_args!("xor i32 {a}, -1"));
-                    let second = self.value(format_args!("and i32 {not}, {without}"));
-                    self.value(format_args!("or i32 {first}, {second}"))
-                }
-                _ if cpu => self.by_table(table, [a, b, c]),
-                _ => return None,
-            },
+            ("lop3", [a, b, c, table], []) if cpu || matches!(sources[3], Resolved::Int(_)) => {
+                self.by_table(table, &[a, b, c])
+            }
             ("fns", [mask, base, offset], []) if cpu => {
                 self.call(WORD, "llvm.nvvm.fns", &[(WORD, mask), (WORD, base), (WORD, offset)])
             }
@@ -104,92 +95,56 @@ impl<'a> Emitter<'a, '_> {
         self.call(ty, &format!("llvm.ctlz.{}", ty.text()), &[(ty, a), (Ty::Int(1), "false")])
     }
 
-    /// A shift of two words by a number that may exceed one word.
+    /// A shift of two words by one word at most.
     fn clamped_shift(&mut self, direction: &str, low: &str, high: &str, amount: &str) -> String {
-        let amount = self.intrinsic("umin", WORD, &[amount, "32"]);
-        let amount = self.extend(&amount, 32, 64, false);
-        let both = self.join(&[low.to_owned(), high.to_owned()], 32);
-        if direction == "l" {
-            let moved = self.value(format_args!("shl i64 {both}, {amount}"));
-            return self.part(&moved, 64, 32, 32);
-        }
-        let moved = self.value(format_args!("lshr i64 {both}, {amount}"));
-        self.cast(&moved, Ty::Int(64), WORD)
+        let moved = self.intrinsic(&format!("fsh{direction}"), WORD, &[high, low, amount]);
+        let is_short = self.value(format_args!("icmp ult i32 {amount}, 32"));
+        let whole = if direction == "l" { low } else { high };
+        self.value(format_args!("select i1 {is_short}, i32 {moved}, i32 {whole}"))
     }
 
-    /// One of the sixteen functions of two words.
-    fn table(&mut self, b: &str, c: &str, table: u32) -> String {
-        let mut of = |text: std::fmt::Arguments<'_>| self.value(text);
-        match table & 15 {
-            0 => "0".into(),
-            15 => "-1".into(),
-            12 => b.to_owned(),
-            10 => c.to_owned(),
-            3 => of(format_args!("xor i32 {b}, -1")),
-            5 => of(format_args!("xor i32 {c}, -1")),
-            8 => of(format_args!("and i32 {b}, {c}")),
-            14 => of(format_args!("or i32 {b}, {c}")),
-            6 => of(format_args!("xor i32 {b}, {c}")),
-            // One word and not the other.
-            4 => {
-                let not = of(format_args!("xor i32 {c}, -1"));
-                of(format_args!("and i32 {b}, {not}"))
-            }
-            2 => {
-                let not = of(format_args!("xor i32 {b}, -1"));
-                of(format_args!("and i32 {not}, {c}"))
-            }
-            // The rest are the opposites of others.
-            table => {
-                let opposite = self.table(b, c, !table);
-                self.value(format_args!("xor i32 {opposite}, -1"))
-            }
-        }
-    }
-
-    /// Any function of three words, from its truth table.
-    fn by_table(&mut self, table: &str, inputs: [&str; 3]) -> String {
-        let mut value = "0".to_owned();
-        for row in 0..8u32 {
-            let mut term = "-1".to_owned();
-            for (input, bit) in inputs.iter().zip([4, 2, 1]) {
-                let input = match row & bit {
-                    0 => self.value(format_args!("xor i32 {input}, -1")),
-                    _ => (*input).to_owned(),
-                };
-                term = self.value(format_args!("and i32 {term}, {input}"));
-            }
-            let bit = self.part(table, 32, row, 1);
-            let term = self.value(format_args!("select i1 {bit}, i32 {term}, i32 0"));
-            value = self.value(format_args!("or i32 {value}, {term}"));
-        }
-        value
-    }
-
-    fn extract(&mut self, scalar: Scalar, a: &str, from: u32, count: u32) -> String {
-        let (bits, text, end) = (scalar.bits, Ty::of(scalar).text(), from + count);
-        match scalar.is_signed() {
-            _ if count == 0 => "0".into(),
-            // The sign continues beyond the word.
-            true if end >= bits => self.value(format_args!("ashr {text} {a}, {from}")),
-            true => {
-                let moved = self.value(format_args!("shl {text} {a}, {}", bits - end));
-                self.value(format_args!("ashr {text} {moved}, {}", bits - count))
-            }
-            false => {
-                let moved = self.value(format_args!("lshr {text} {a}, {from}"));
-                match end < bits {
-                    true => self.value(format_args!("and {text} {moved}, {}", (1u64 << count) - 1)),
-                    false => moved,
+    /// The function of words with this truth table, in which the first word counts most.
+    fn by_table(&mut self, table: &str, words: &[&str]) -> String {
+        let number = table.parse::<u32>();
+        let Some((word, rest)) = words.split_first() else {
+            return match number {
+                Ok(table) => if table & 1 == 1 { "-1" } else { "0" }.to_owned(),
+                Err(_) => {
+                    let bit = self.part(table, 32, 0, 1);
+                    self.extend(&bit, 1, 32, true)
                 }
+            };
+        };
+        // The upper half of the table is for rows with the word. Where the halves differ, the word matters.
+        let half = 1 << rest.len();
+        let differences = match number {
+            Ok(table) => (table >> half ^ table).to_string(),
+            Err(_) => {
+                let upper = self.value(format_args!("lshr i32 {table}, {half}"));
+                self.value(format_args!("xor i32 {upper}, {table}"))
             }
+        };
+        let (without, differs) = (self.by_table(table, rest), self.by_table(&differences, rest));
+        let own = match &*differs {
+            "0" => return without,
+            "-1" => (*word).to_owned(),
+            _ => self.value(format_args!("and i32 {word}, {differs}")),
+        };
+        if without == "0" { own } else { self.value(format_args!("xor i32 {without}, {own}")) }
+    }
+
+    /// A constant field; the sign continues beyond the word.
+    fn extract(&mut self, scalar: Scalar, a: &str, from: u32, count: u32) -> String {
+        if count == 0 {
+            return "0".into();
         }
+        let (bits, text) = (scalar.bits, Ty::of(scalar).text());
+        let end = bits.min(from + count);
+        let raised = self.value(format_args!("shl {text} {a}, {}", bits - end));
+        self.value(format_args!("{} {text} {raised}, {}", right_shift(scalar), bits - end + from))
     }
 
     fn insert(&mut self, scalar: Scalar, a: &str, b: &str, from: u32, count: u32) -> String {
-        if count == 0 {
-            return b.to_owned();
-        }
         let (text, bits) = (Ty::of(scalar).text(), scalar.bits);
         let mask = i128::from(((1u64 << count) - 1) << from);
         let moved = self.value(format_args!("shl {text} {a}, {from}"));
@@ -214,15 +169,12 @@ impl<'a> Emitter<'a, '_> {
         let [from, count] = self.field(place, bits, wide)?;
         let whole = self.extend(value, bits, wide, scalar.is_signed());
         let moved = self.value(format_args!("ashr i{wide} {whole}, {from}"));
-        // A length of 0 would shift by the full width.
-        let empty = self.value(format_args!("icmp eq i{wide} {count}, 0"));
-        let some = self.value(format_args!("select i1 {empty}, i{wide} 1, i{wide} {count}"));
-        let unused = self.value(format_args!("sub i{wide} {wide}, {some}"));
-        let raised = self.value(format_args!("shl i{wide} {moved}, {unused}"));
-        let shift = if scalar.is_signed() { "ashr" } else { "lshr" };
-        let field = self.value(format_args!("{shift} i{wide} {raised}, {unused}"));
-        let field = self.value(format_args!("select i1 {empty}, i{wide} 0, i{wide} {field}"));
-        Some(self.cast(&field, Ty::Int(wide), Ty::Int(bits)))
+        // In the upper half the field is raised to the end and lowered again. An empty one leaves no bits.
+        let upper = self.value(format_args!("shl i{wide} {moved}, {bits}"));
+        let unused = self.value(format_args!("sub i{wide} {bits}, {count}"));
+        let raised = self.value(format_args!("shl i{wide} {upper}, {unused}"));
+        let lowered = self.value(format_args!("{} i{wide} {raised}, {unused}", right_shift(scalar)));
+        Some(self.part(&lowered, wide, bits, bits))
     }
 
     fn insert_field(&mut self, bits: u32, field: &str, base: &str, place: &[Resolved<'a>]) -> Option<String> {

@@ -8,33 +8,26 @@ use super::syntax::{Kind, Scalar, Type};
 
 impl<'a> Emitter<'a, '_> {
     pub fn select(&mut self, op: &Op<'a>) -> Option<()> {
-        let [to, a, b, condition] = &op.operands[..] else { return None };
-        match (op.name, &op.types[..], &op.words[..]) {
-            ("selp", [_], []) => {
-                let scalar = op.scalar()?;
-                let (ty, condition) = (self.held(to, scalar), self.read(condition, Ty::Int(1))?);
-                let (a, b) = (self.selected(a, ty, scalar)?, self.selected(b, ty, scalar)?);
-                let value = self.value(format_args!("select i1 {condition}, {0} {a}, {0} {b}", ty.text()));
-                self.write_to(to, ty, &value, scalar.is_signed())
+        let [to, a, b, by] = &op.operands[..] else { return None };
+        let scalar = op.types.first().filter(|ty| ty.lanes == 1)?.scalar;
+        let condition = match (op.name, &op.types[1..], &op.words[..]) {
+            ("selp", [], []) => self.read(by, Ty::Int(1))?,
+            ("slct", [Type { scalar: Scalar { kind: Kind::Signed, .. }, .. }], []) => {
+                let value = self.bits(by, 32)?;
+                self.value(format_args!("icmp sge i32 {value}, 0"))
             }
-            ("slct", [chosen, by], words) => {
-                let ty = Ty::stored(chosen.scalar);
-                let (a, b) = (self.read(a, ty)?, self.read(b, ty)?);
-                let value = self.bits(condition, 32)?;
-                let condition = match (by.scalar.kind, words) {
-                    (Kind::Signed, []) => self.value(format_args!("icmp sge i32 {value}, 0")),
-                    (Kind::Float, [] | ["ftz"]) if self.is_cpu() => {
-                        let value = if words.is_empty() { value } else { self.flush(&value, 32) };
-                        let value = self.cast(&value, Ty::Int(32), Ty::F32);
-                        self.value(format_args!("fcmp oge float {value}, 0.0"))
-                    }
-                    _ => return None,
-                };
-                let value = self.value(format_args!("select i1 {condition}, {0} {a}, {0} {b}", ty.text()));
-                self.write_to(to, ty, &value, false)
+            ("slct", [Type { scalar: Scalar { kind: Kind::Float, .. }, .. }], [] | ["ftz"]) if self.is_cpu() => {
+                let value = self.bits(by, 32)?;
+                let value = if op.has("ftz") { self.flush(&value, 32) } else { value };
+                let value = self.cast(&value, Ty::Int(32), Ty::F32);
+                self.value(format_args!("fcmp oge float {value}, 0.0"))
             }
-            _ => None,
-        }
+            _ => return None,
+        };
+        let ty = self.held(to, scalar);
+        let (a, b) = (self.selected(a, ty, scalar)?, self.selected(b, ty, scalar)?);
+        let value = self.value(format_args!("select i1 {condition}, {0} {a}, {0} {b}", ty.text()));
+        self.write_to(to, ty, &value, scalar.is_signed())
     }
 
     /// The type of a register with values of this type.
