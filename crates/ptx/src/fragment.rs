@@ -23,10 +23,11 @@ impl ProductShape {
 }
 
 impl Fragment {
-    /// Whether a vector of this many registers can be this fragment.
-    fn has(self, registers: usize) -> bool {
-        let own = self.registers as usize;
-        registers == own || (ELEMENTS[self.number as usize].0 == "f16" && own > 0 && registers == 8)
+    /// The registers of a vector that hold the matrix; `None` if it can't be this fragment.
+    fn held<T>(self, registers: &[T]) -> Option<&[T]> {
+        let (own, all) = (self.registers as usize, registers.len());
+        let fits = all == own || (ELEMENTS[self.number as usize] == "f16" && own > 0 && all == 8);
+        fits.then(|| &registers[..own])
     }
 }
 
@@ -34,22 +35,31 @@ impl<'a> Emitter<'a, '_> {
     pub fn fragment(&mut self, op: &Op<'a>) -> Option<()> {
         self.context.collective = true;
         match (&op.modifiers[..], &op.operands[..]) {
-            (["load", matrix, "sync", "aligned", layout, shape, modifiers @ ..], [to, from, stride @ ..]) => {
-                let accessed = Access::new(matrix, layout, shape, modifiers)?;
-                let Fragment { width, registers, .. } = accessed.fragment;
-                let elements = Self::elements(to);
-                let place = self.transfer("load", &accessed, from, stride, |_, _| Some(()))?;
-                accessed.fragment.has(elements.len()).then_some(())?;
-                for part in elements.chunks(registers as usize) {
-                    self.take_registers(&place, 0, part, registers, width)?;
+            (["load", matrix, "sync", "aligned", layout, shape, modifiers @ ..], [registers, at, stride @ ..])
+            | (
+                ["store", matrix @ "d", "sync", "aligned", layout, shape, modifiers @ ..],
+                [at, registers, stride @ ..],
+            ) => {
+                let Access { fragment, extents, packed_stride, space } = Access::new(matrix, layout, shape, modifiers)?;
+                let (operation, registers) = (op.modifiers[0], Self::elements(registers));
+                let own = fragment.held(registers)?;
+                let place = self.place(format_args!("[{} x i8]", fragment.bytes()));
+                if operation == "store" {
+                    self.put_registers(&place, 0, own, fragment)?;
+                }
+                let address = self.pointer(at, space)?.0;
+                let stride = match stride {
+                    [] => packed_stride.to_string(),
+                    [stride] => self.bits(stride, 32)?,
+                    _ => return None,
+                };
+                let arguments = format!("i32 {}, ptr {address}, i32 {stride}, ptr {place}", fragment.number);
+                self.line(format_args!("call void @__mneme_cpu_{operation}_fragment(i32 {extents}, {arguments})"));
+                if operation == "load" {
+                    let mut parts = registers.chunks(own.len());
+                    parts.try_for_each(|part| self.take_registers(&place, 0, part, fragment))?;
                 }
                 Some(())
-            }
-            (["store", "d", "sync", "aligned", layout, shape, modifiers @ ..], [to, from, stride @ ..]) => {
-                let accessed = Access::new("d", layout, shape, modifiers)?;
-                let fragment = accessed.fragment;
-                let put = |this: &mut Self, place: &str| this.put_fragment(place, 0, from, fragment);
-                self.transfer("store", &accessed, to, stride, put).map(drop)
             }
             (
                 ["mma", "sync", "aligned", "row" | "col", "row" | "col", shape, types @ ..],
@@ -57,38 +67,6 @@ impl<'a> Emitter<'a, '_> {
             ) => self.multiply_fragments(ProductShape::parse(shape)?, types, [sum, left, right, addend]),
             _ => None,
         }
-    }
-
-    /// A transfer between memory and registers; `before` receives the registers' address, which is also returned.
-    fn transfer(
-        &mut self,
-        operation: &str,
-        accessed: &Access,
-        address: &Resolved<'a>,
-        stride: &[Resolved<'a>],
-        before: impl FnOnce(&mut Self, &str) -> Option<()>,
-    ) -> Option<String> {
-        let &Access { fragment, extents, packed_stride, shared } = accessed;
-        let place = self.place(format_args!("[{} x i32]", fragment.words()));
-        before(self, &place)?;
-        let address = self.pointer(address, shared)?.0;
-        let stride = match stride {
-            [] => packed_stride.to_string(),
-            [stride] => self.bits(stride, 32)?,
-            _ => return None,
-        };
-        self.line(format_args!(
-            "call void @__mneme_cpu_{operation}_fragment(i32 {extents}, i32 {}, ptr {address}, i32 {stride}, ptr {place})",
-            fragment.number
-        ));
-        Some(place)
-    }
-
-    fn put_fragment(&mut self, place: &str, start: u32, from: &Resolved<'a>, fragment: Fragment) -> Option<()> {
-        let elements = Self::elements(from);
-        fragment.has(elements.len()).then_some(())?;
-        let elements = &elements[..fragment.registers as usize];
-        self.put_registers(place, start, elements, fragment.registers, fragment.width)
     }
 
     fn multiply_fragments(
@@ -112,17 +90,13 @@ impl<'a> Emitter<'a, '_> {
         shape.fits(a).then_some(())?;
         let (a, b) = (shape.fragment("a", a)?, shape.fragment("b", b)?);
         let (addend, sum) = (shape.fragment("c", addend)?, shape.fragment("d", sum)?);
-        let start_of_b = a.words();
-        let start_of_addend = start_of_b + b.words();
-        let start_of_sum = start_of_addend + addend.words();
-        let place = self.place(format_args!("[{} x i32]", start_of_sum + sum.words()));
-        self.put_fragment(&place, 0, left, a)?;
-        self.put_fragment(&place, start_of_b, right, b)?;
-        self.put_fragment(&place, start_of_addend, before, addend)?;
+        let own = |operand, fragment: Fragment| Some((fragment.held(Self::elements(operand))?, fragment));
+        let operands = [own(left, a)?, own(right, b)?, own(before, addend)?];
+        let (place, start_of_sum) = self.put_operands(&operands, sum.bytes())?;
         let extents = shape.rows | shape.columns << 8 | shape.depth << 16 | saturates << 24;
         let types = a.number | b.number << 8 | addend.number << 16 | sum.number << 24;
         self.line(format_args!("call void @__mneme_cpu_multiply_fragments(i32 {extents}, i32 {types}, ptr {place})"));
-        self.take_registers(&place, start_of_sum, Self::elements(to), sum.registers, sum.width)
+        self.take_registers(&place, start_of_sum, Self::elements(to), sum)
     }
 }
 
@@ -134,12 +108,12 @@ struct Access {
     /// The stride of a matrix without gaps.
     packed_stride: u32,
     /// The space of its address.
-    shared: Space,
+    space: Space,
 }
 
 impl Access {
     fn new(matrix: &str, layout: &str, shape: &str, modifiers: &[&str]) -> Option<Self> {
-        let (shared, element_name) = match modifiers {
+        let (space, element_name) = match modifiers {
             ["shared" | "shared::cta", element] => (Space::Shared, *element),
             ["global", element] | [element] => (Space::Generic, *element),
             _ => return None,
@@ -161,7 +135,7 @@ impl Access {
             fragment: shape.fragment(matrix, element_name)?,
             extents: rows | columns << 8 | by_columns << 16,
             packed_stride: if by_columns == 1 { rows } else { columns },
-            shared,
+            space,
         })
     }
 }

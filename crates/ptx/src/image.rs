@@ -3,19 +3,13 @@
 //! The device performs the operations; this module arranges coordinates and results in words.
 
 use super::emitter::Emitter;
+use super::matrix::Fragment;
+use super::registers::Ty;
 use super::resolve::{Op, Resolved};
 use super::syntax::{Kind, Scalar};
 
-/// Geometries by number (docs/reference/cpu-code-objects.md), whether they have a layer, and their coordinates.
-const GEOMETRIES: [(&str, bool, usize); 7] = [
-    ("1d", false, 1),
-    ("2d", false, 2),
-    ("3d", false, 3),
-    ("a1d", true, 1),
-    ("a2d", true, 2),
-    ("cube", false, 3),
-    ("acube", true, 3),
-];
+/// Geometries by number (docs/reference/cpu-code-objects.md). Arrays have a layer besides their coordinates.
+const GEOMETRIES: [&str; 7] = ["1d", "2d", "3d", "a1d", "a2d", "cube", "acube"];
 /// The number of leading geometries that surfaces support, too.
 const OF_SURFACES: usize = 5;
 
@@ -24,11 +18,12 @@ const BOUNDARIES: [&str; 3] = ["trap", "clamp", "zero"];
 /// Properties of an image to query, by number.
 const QUERIES: [&str; 6] = ["width", "height", "depth", "array_size", "num_mipmap_levels", "normalized_coords"];
 
-/// Words for a position: layer and coordinates, then the stored or loaded data.
+/// Words for a position, and for the stored or loaded data from byte [`DATA`] on.
 const PLACE: &str = "[8 x i32]";
+const DATA: u32 = 16;
 
 fn geometry(name: &str) -> Option<usize> {
-    GEOMETRIES.iter().position(|(known, ..)| *known == name)
+    GEOMETRIES.iter().position(|known| *known == name)
 }
 
 impl<'a> Emitter<'a, '_> {
@@ -36,40 +31,27 @@ impl<'a> Emitter<'a, '_> {
         let parts: Vec<&str> = std::iter::once(op.name).chain(op.modifiers.iter().copied()).collect();
         match (&parts[..], &op.operands[..]) {
             // There is only one level, so the requested or computed level is irrelevant.
-            (["tex", geometry, rest @ ..], [to, from]) if *geometry != "level" && *geometry != "grad" => {
-                let rest = if *geometry == "base" { parts.get(3..)? } else { rest };
-                let name = if *geometry == "base" { parts.get(2)? } else { geometry };
-                self.sample(name, rest, 0, to, from)
-            }
-            (["tex", "level", geometry, rest @ ..], [to, from, _])
+            (["tex", "base", geometry, rest @ ..] | ["tex", geometry, rest @ ..], [to, from])
+            | (["tex", "level", geometry, rest @ ..], [to, from, _])
             | (["tex", "grad", geometry, rest @ ..], [to, from, _, _]) => self.sample(geometry, rest, 0, to, from),
             (["tld4", component, geometry @ ("2d" | "a2d"), rest @ ..], [to, from]) => {
                 let component = COMPONENTS.iter().position(|name| name == component)?;
                 self.sample(geometry, rest, component + 1, to, from)
             }
-            ([name @ ("txq" | "suq"), query, "b32"], [to, Resolved::Bracket(handle)]) => {
-                self.query(name, query, to, handle)
+            (["txq" | "suq", query, "b32"], [to, Resolved::Bracket(handle)])
+            | (["txq", "level", query, "b32"], [to, Resolved::Bracket(handle), _]) => {
+                self.query(op.name, query, to, handle)
             }
-            (["txq", "level", query, "b32"], [to, Resolved::Bracket(handle), _]) => {
-                self.query("txq", query, to, handle)
-            }
-            (["suld", "b", geometry, rest @ ..], [to, from]) => {
-                let (what, bits) = surface_access(geometry, rest, Self::elements(to).len())?;
+            (["suld", "b", geometry, rest @ ..], [data, from]) => {
+                let (what, data_type) = surface_access(geometry, rest)?;
                 let (handle, place) = self.coordinates(geometry, from, false)?;
                 self.line(format_args!("call void @__mneme_cpu_surface_load(i64 {handle}, i32 {what}, ptr {place})"));
-                for (address, element) in self.data(&place, bits, to) {
-                    let value = self.value(format!("load i{bits}, ptr {address}, align 1"));
-                    self.write_bits(element, bits, &value, false)?;
-                }
-                Some(())
+                self.take_registers(&place, DATA, Self::elements(data), data_type)
             }
-            (["sust", "b", geometry, rest @ ..], [to, from]) => {
-                let (what, bits) = surface_access(geometry, rest, Self::elements(from).len())?;
+            (["sust", "b", geometry, rest @ ..], [to, data]) => {
+                let (what, data_type) = surface_access(geometry, rest)?;
                 let (handle, place) = self.coordinates(geometry, to, false)?;
-                for (address, element) in self.data(&place, bits, from) {
-                    let value = self.bits(element, bits)?;
-                    self.line(format_args!("store i{bits} {value}, ptr {address}, align 1"));
-                }
+                self.put_registers(&place, DATA, Self::elements(data), data_type)?;
                 self.done(format_args!("call void @__mneme_cpu_surface_store(i64 {handle}, i32 {what}, ptr {place})"))
             }
             _ => None,
@@ -98,7 +80,7 @@ impl<'a> Emitter<'a, '_> {
             Resolved::Pair(to, resident) => (&**to, Some(resident)),
             to => (to, None),
         };
-        self.take_registers(&place, 0, Self::elements(to), 4, 32)?;
+        self.take_registers(&place, 0, Self::elements(to), Fragment::plain(32, 4))?;
         // The whole array is always resident.
         resident.map_or(Some(()), |resident| self.write_bits(resident, 1, "true", false))
     }
@@ -107,8 +89,13 @@ impl<'a> Emitter<'a, '_> {
     fn coordinates(&mut self, geometry: &str, from: &Resolved<'a>, is_texture: bool) -> Option<(String, String)> {
         let Resolved::Bracket(items) = from else { return None };
         let [handle, coordinates] = &items[..] else { return None };
-        let number = self::geometry(geometry).filter(|number| is_texture || *number < OF_SURFACES)?;
-        let (_, layered, count) = GEOMETRIES[number];
+        self::geometry(geometry).filter(|number| is_texture || *number < OF_SURFACES)?;
+        let layered = geometry.starts_with('a');
+        let count = match geometry.trim_start_matches('a') {
+            "1d" => 1,
+            "2d" => 2,
+            _ => 3,
+        };
         let all = Self::elements(coordinates);
         // The remaining operands pad a vector of four.
         if all.len() < usize::from(layered) + count || all.len() > 4 {
@@ -118,19 +105,10 @@ impl<'a> Emitter<'a, '_> {
         let place = self.place(PLACE);
         for (index, coordinate) in (if layered { 0 } else { 1 }..).zip(&all[..usize::from(layered) + count]) {
             let value = self.bits(coordinate, 32)?;
-            let address = self.word_of(&place, index);
+            let address = self.offset(&place, Ty::Ptr(0), 4 * index);
             self.line(format_args!("store i32 {value}, ptr {address}, align 4"));
         }
         Some((handle, place))
-    }
-
-    /// The place of each element of the surface data, and the element.
-    fn data<'r>(&mut self, place: &str, bits: u32, elements: &'r Resolved<'a>) -> Vec<(String, &'r Resolved<'a>)> {
-        let mut address = |index: u32| {
-            let byte = 16 + index * bits / 8;
-            self.value(format!("getelementptr i8, ptr {place}, i64 {byte}"))
-        };
-        (0..).zip(Self::elements(elements)).map(|(index, element)| (address(index), element)).collect()
     }
 
     fn query(&mut self, name: &str, query: &str, to: &Resolved<'a>, handle: &[Resolved<'a>]) -> Option<()> {
@@ -148,8 +126,8 @@ impl<'a> Emitter<'a, '_> {
     }
 }
 
-/// The device's code for an access with this many elements, and the bits of an element.
-fn surface_access(geometry: &str, rest: &[&str], elements: usize) -> Option<(u32, u32)> {
+/// The device's code for an access, and the registers with its data.
+fn surface_access(geometry: &str, rest: &[&str]) -> Option<(u32, Fragment)> {
     let (boundary, rest) = rest.split_last()?;
     let boundary = BOUNDARIES.iter().position(|known| known == boundary)? as u32;
     let (ty, rest) = rest.split_last()?;
@@ -164,7 +142,7 @@ fn surface_access(geometry: &str, rest: &[&str], elements: usize) -> Option<(u32
         ["v4"] => 4,
         _ => return None,
     };
-    let bytes = count * bits / 8;
-    (elements as u32 == count && bytes <= 16)
-        .then_some((self::geometry(geometry)? as u32 | bytes << 8 | boundary << 16, bits))
+    let data = Fragment::plain(bits, count);
+    let what = self::geometry(geometry)? as u32 | data.bytes() << 8 | boundary << 16;
+    (data.bytes() <= 16).then_some((what, data))
 }

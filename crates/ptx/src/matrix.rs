@@ -1,23 +1,11 @@
 //! Matrix instructions of warps: `mma`, `ldmatrix` and `stmatrix`.
 
 use super::emitter::Emitter;
+use super::registers::Ty;
 use super::resolve::{Op, Resolved};
 
-/// Elements by number (docs/reference/cpu-code-objects.md), and their bits.
-pub const ELEMENTS: [(&str, u32); 12] = [
-    ("f16", 16),
-    ("bf16", 16),
-    ("tf32", 32),
-    ("f64", 64),
-    ("s8", 8),
-    ("u8", 8),
-    ("s4", 4),
-    ("u4", 4),
-    ("e4m3", 8),
-    ("e5m2", 8),
-    ("f32", 32),
-    ("s32", 32),
-];
+/// Elements by number (docs/reference/cpu-code-objects.md).
+pub const ELEMENTS: [&str; 12] = ["f16", "bf16", "tf32", "f64", "s8", "u8", "s4", "u4", "e4m3", "e5m2", "f32", "s32"];
 
 /// Lanes of a warp.
 const LANES: u32 = 32;
@@ -50,8 +38,14 @@ impl ProductShape {
     /// The part of a matrix with these elements that a lane holds.
     pub fn fragment(self, matrix: &str, element: &str) -> Option<Fragment> {
         let (rows, columns) = self.of(matrix)?;
-        let number = ELEMENTS.iter().position(|(name, _)| *name == element)?;
-        let bits = ELEMENTS[number].1;
+        let number = ELEMENTS.iter().position(|name| *name == element)?;
+        let bits = match element {
+            "s4" | "u4" => 4,
+            "s8" | "u8" | "e4m3" | "e5m2" => 8,
+            "f16" | "bf16" => 16,
+            "f64" => 64,
+            _ => 32,
+        };
         let width = bits.max(32);
         Some(Fragment { number: number as u32, width, registers: rows * columns * bits / width / LANES })
     }
@@ -68,8 +62,13 @@ pub struct Fragment {
 }
 
 impl Fragment {
-    pub fn words(self) -> u32 {
-        self.registers * self.width / 32
+    /// Registers with any elements.
+    pub fn plain(width: u32, registers: u32) -> Self {
+        Self { number: 0, width, registers }
+    }
+
+    pub fn bytes(self) -> u32 {
+        self.registers * self.width / 8
     }
 }
 
@@ -87,15 +86,16 @@ impl<'a> Emitter<'a, '_> {
             ("ldmatrix", ["sync", "aligned", "m8n8", modifiers @ ..], [registers, at])
             | ("stmatrix", ["sync", "aligned", "m8n8", modifiers @ ..], [at, registers]) => {
                 let (count, transposed) = matrices(modifiers)?;
-                let (registers, place) = (Self::elements(registers), self.place("[4 x i32]"));
+                let (registers, fragment) = (Self::elements(registers), Fragment::plain(32, count));
+                let place = self.place("[16 x i8]");
                 let address = self.shared_or_generic(op, at)?;
                 let arguments = format!("i32 {count}, i32 {transposed}, ptr {address}, ptr {place}");
                 if op.name == "stmatrix" {
-                    self.put_registers(&place, 0, registers, count, 32)?;
+                    self.put_registers(&place, 0, registers, fragment)?;
                     return self.done(format_args!("call void @__mneme_cpu_store_matrices({arguments})"));
                 }
                 self.line(format_args!("call void @__mneme_cpu_load_matrices({arguments})"));
-                self.take_registers(&place, 0, registers, count, 32)
+                self.take_registers(&place, 0, registers, fragment)
             }
             _ => None,
         }
@@ -127,53 +127,46 @@ impl<'a> Emitter<'a, '_> {
         if a.registers == 0 || b.registers == 0 {
             return None;
         }
-        let (start_of_b, start_of_sum) = (a.words(), a.words() + b.words());
-        let place = self.place(format_args!("[{} x i32]", start_of_sum + sum.words()));
-        for (start, operand, fragment) in [(0, left, a), (start_of_b, right, b), (start_of_sum, addend, sum)] {
-            self.put_registers(&place, start, Self::elements(operand), fragment.registers, fragment.width)?;
-        }
+        let operands = [(left, a), (right, b), (addend, sum)].map(|(operand, of)| (Self::elements(operand), of));
+        let (place, end) = self.put_operands(&operands, 0)?;
         let types = a.number | b.number << 8 | sum.number << 16 | saturates << 24;
         self.line(format_args!(
             "call void @__mneme_cpu_multiply_matrices(i32 {rows}, i32 {depth}, i32 {types}, ptr {place})"
         ));
-        self.take_registers(&place, start_of_sum, Self::elements(to), sum.registers, sum.width)
+        // The sum replaces the addend.
+        self.take_registers(&place, end - sum.bytes(), Self::elements(to), sum)
     }
 
-    /// Writes `count` registers of `bits` to the words from `start` on.
-    pub fn put_registers(
-        &mut self,
-        place: &str,
-        start: u32,
-        from: &[Resolved<'a>],
-        count: u32,
-        bits: u32,
-    ) -> Option<()> {
-        if from.len() as u32 != count {
-            return None;
+    /// Writes a product's operands to a new place, one after another; returns it, and where `room` more bytes begin.
+    pub fn put_operands(&mut self, operands: &[(&[Resolved<'a>], Fragment)], room: u32) -> Option<(String, u32)> {
+        let bytes: u32 = operands.iter().map(|(_, fragment)| fragment.bytes()).sum();
+        let (place, mut end) = (self.place(format_args!("[{} x i8]", bytes + room)), 0);
+        for (registers, fragment) in operands {
+            self.put_registers(&place, end, registers, *fragment)?;
+            end += fragment.bytes();
         }
+        Some((place, end))
+    }
+
+    /// Writes registers to a place, from the byte `start` on.
+    pub fn put_registers(&mut self, place: &str, start: u32, from: &[Resolved<'a>], of: Fragment) -> Option<()> {
+        (from.len() as u32 == of.registers).then_some(())?;
+        let (bits, bytes) = (of.width, of.width / 8);
         for (index, element) in (0..).zip(from) {
             let value = self.bits(element, bits)?;
-            let address = self.word_of(place, start + index * bits / 32);
-            self.line(format_args!("store i{bits} {value}, ptr {address}, align 4"));
+            let address = self.offset(place, Ty::Ptr(0), (start + index * bytes).into());
+            self.line(format_args!("store i{bits} {value}, ptr {address}, align {bytes}"));
         }
         Some(())
     }
 
     /// Reads registers in the same way.
-    pub fn take_registers(
-        &mut self,
-        place: &str,
-        start: u32,
-        to: &[Resolved<'a>],
-        count: u32,
-        bits: u32,
-    ) -> Option<()> {
-        if to.len() as u32 != count {
-            return None;
-        }
+    pub fn take_registers(&mut self, place: &str, start: u32, to: &[Resolved<'a>], of: Fragment) -> Option<()> {
+        (to.len() as u32 == of.registers).then_some(())?;
+        let (bits, bytes) = (of.width, of.width / 8);
         for (index, element) in (0..).zip(to) {
-            let address = self.word_of(place, start + index * bits / 32);
-            let value = self.value(format!("load i{bits}, ptr {address}, align 4"));
+            let address = self.offset(place, Ty::Ptr(0), (start + index * bytes).into());
+            let value = self.value(format_args!("load i{bits}, ptr {address}, align {bytes}"));
             self.write_bits(element, bits, &value, false)?;
         }
         Some(())
@@ -182,10 +175,6 @@ impl<'a> Emitter<'a, '_> {
     /// An address operand, in shared memory if the instruction says so.
     pub fn shared_or_generic(&mut self, op: &Op<'a>, operand: &Resolved<'a>) -> Option<String> {
         Some(self.pointer(operand, self.space(op))?.0)
-    }
-
-    pub fn word_of(&mut self, place: &str, index: u32) -> String {
-        self.value(format!("getelementptr i32, ptr {place}, i64 {index}"))
     }
 }
 

@@ -18,25 +18,27 @@ impl<'a> Emitter<'a, '_> {
     /// `mbarrier`.
     pub fn memory_barrier(&mut self, op: &Op<'a>) -> Option<()> {
         let parts: Vec<&str> = op.modifiers.iter().copied().filter(|part| !is_ignored(part)).collect();
+        let at = match op.address() {
+            Some(at) => self.shared_or_generic(op, at)?,
+            // A state, instead of a barrier.
+            None => String::new(),
+        };
         match (&parts[..], &op.operands[..]) {
-            (["init"], [at, count]) => {
-                let (at, count) = (self.shared_or_generic(op, at)?, self.bits(count, 32)?);
+            (["init"], [_, count]) => {
+                let count = self.bits(count, 32)?;
                 self.done(format_args!("call void @__mneme_cpu.mbarrier_init(ptr {at}, i32 {count})"))
             }
-            (["inval"], [at]) => {
-                let at = self.shared_or_generic(op, at)?;
-                self.done(format_args!("store atomic i64 0, ptr {at} release, align 8"))
+            (["inval"], [_]) => self.done(format_args!("store atomic i64 0, ptr {at} release, align 8")),
+            (["expect_tx"], [_, bytes]) => {
+                let bytes = self.bits(bytes, 32)?;
+                self.update(&at, "0", "0", &bytes);
+                Some(())
             }
-            (["expect_tx"], [at, bytes]) => {
-                let (at, bytes) = (self.shared_or_generic(op, at)?, self.bits(bytes, 32)?);
-                self.update(&at, ("0", "0", &bytes)).map(drop)
-            }
-            (["complete_tx"], [at, bytes]) => {
-                let (at, bytes) = (self.shared_or_generic(op, at)?, self.bits(bytes, 32)?);
+            (["complete_tx"], [_, bytes]) => {
+                let bytes = self.bits(bytes, 32)?;
                 self.complete(&at, &bytes)
             }
-            ([operation @ ("arrive" | "arrive_drop"), kind @ ..], [state, at, number @ ..]) => {
-                let at = self.shared_or_generic(op, at)?;
+            ([operation @ ("arrive" | "arrive_drop"), kind @ ..], [state, _, number @ ..]) => {
                 let (arrived, bytes) = match (kind, number) {
                     ([] | ["noComplete"], [count]) => (self.bits(count, 32)?, "0".to_owned()),
                     ([], []) => ("1".to_owned(), "0".to_owned()),
@@ -44,7 +46,7 @@ impl<'a> Emitter<'a, '_> {
                     _ => return None,
                 };
                 let dropped = if *operation == "arrive_drop" { &arrived } else { "0" };
-                let old = self.update(&at, (&arrived, dropped, &bytes))?;
+                let old = self.update(&at, &arrived, dropped, &bytes);
                 self.write_bits(state, 64, &old, false)
             }
             (["pending_count"], [to, state]) => {
@@ -53,8 +55,7 @@ impl<'a> Emitter<'a, '_> {
                 self.write_bits(to, 64, &count, false)
             }
             // The time limit of a wait is ignored: the loop around it yields.
-            (["test_wait" | "try_wait", kind @ ..], [done, at, phase] | [done, at, phase, _]) => {
-                let at = self.shared_or_generic(op, at)?;
+            (["test_wait" | "try_wait", kind @ ..], [done, _, phase] | [done, _, phase, _]) => {
                 let state = match kind {
                     [] => self.bits(phase, 64)?,
                     ["parity"] => {
@@ -95,7 +96,8 @@ impl<'a> Emitter<'a, '_> {
             }
             (["async", "mbarrier", "arrive", "noinc", ..], [at]) => {
                 let at = self.shared_or_generic(op, at)?;
-                self.update(&at, ("1", "0", "0")).map(drop)
+                self.update(&at, "1", "0", "0");
+                Some(())
             }
             // One more arrival is expected, and happens.
             (["async", "mbarrier", "arrive", ..], [at]) => self.shared_or_generic(op, at).map(drop),
@@ -125,14 +127,15 @@ impl<'a> Emitter<'a, '_> {
     /// Counts arrived bytes.
     fn complete(&mut self, at: &str, bytes: &str) -> Option<()> {
         let fewer = self.value(format!("sub i32 0, {bytes}"));
-        self.update(at, ("0", "0", &fewer)).map(drop)
+        self.update(at, "0", "0", &fewer);
+        Some(())
     }
 
     /// Updates the counts of arrivals, of arrivals dropped from later phases, and of outstanding bytes; returns the
     /// previous state.
-    fn update(&mut self, at: &str, (arrived, dropped, bytes): (&str, &str, &str)) -> Option<String> {
-        Some(self.value(format!(
+    fn update(&mut self, at: &str, arrived: &str, dropped: &str, bytes: &str) -> String {
+        self.value(format_args!(
             "call i64 @__mneme_cpu.mbarrier_count(ptr {at}, i32 {arrived}, i32 {dropped}, i32 {bytes})"
-        )))
+        ))
     }
 }
