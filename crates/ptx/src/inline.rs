@@ -24,6 +24,15 @@ pub struct Inline {
     pub reserved: bool,
 }
 
+/// Constraints that allow the same registers, the width of these in bits, and the instruction that copies them.
+const CLASSES: [(&[&str], u32, &str); 5] = [
+    (&["b"], 1, "mov.pred"),
+    (&["c", "h"], 16, "mov.b16"),
+    (&["r", "f"], 32, "mov.b32"),
+    (&["l", "d"], 64, "mov.b64"),
+    (&["q"], 128, "mov.b128"),
+];
+
 /// Prefix of the assembly's operands in PTX; the number follows.
 pub const OPERAND: &str = "%asm_";
 
@@ -151,36 +160,21 @@ impl<'a> Binding<'a> {
             if let Some(class) = constraint.strip_prefix('=') {
                 let ty = results.get(binding.outputs.len())?;
                 bits_of_type(ty)?;
-                binding.signature.returns.push(register(name, width(class.trim_start_matches('&'))?));
+                let class = class.trim_start_matches('&');
+                let (_, bits, _) = *CLASSES.iter().find(|(classes, ..)| classes.contains(&class))?;
+                binding.signature.returns.push(register(name, bits));
                 binding.outputs.push(ty.clone());
                 continue;
             }
             let index = binding.signature.params.len();
             let Some(ty) = parameters.get(index) else { continue };
             let own = bits_of_type(ty)?;
-            let tied = match constraint.parse::<usize>() {
-                Ok(number) => Some(binding.signature.returns.get(number)?.clone()),
-                Err(_) => None,
-            };
-            let bits = tied.as_ref().map_or_else(|| width(constraint).unwrap_or(own), |output| output.scalar.bits);
             let cast = if ty.starts_with("ptr") { "ptrtoint" } else { "bitcast" };
-            let resize = match own.cmp(&bits) {
-                std::cmp::Ordering::Less => "zext",
-                std::cmp::Ordering::Equal => "bitcast",
-                std::cmp::Ordering::Greater => "trunc",
-            };
-            binding.prologue.push_str(&format!(
-                "  %I{index} = {cast} {ty} %a{index} to i{own}\n  %P{index} = {resize} i{own} %I{index} to i{bits}\n"
-            ));
-            binding.signature.params.push(register(name, bits));
-            if let Some(output) = tied {
-                let text = match bits {
-                    1 => "mov.pred",
-                    16 => "mov.b16",
-                    32 => "mov.b32",
-                    64 => "mov.b64",
-                    _ => "mov.b128",
-                };
+            binding.prologue.push_str(&format!("  %P{index} = {cast} {ty} %a{index} to i{own}\n"));
+            binding.signature.params.push(register(name, own));
+            if let Ok(tied) = constraint.parse::<usize>() {
+                let output = binding.signature.returns.get(tied)?;
+                let (.., text) = *CLASSES.iter().find(|(_, bits, _)| *bits == output.scalar.bits)?;
                 let operands = vec![Operand::Name(output.name), Operand::Name(name)];
                 let instruction = Instruction { guard: None, text, operands, line: 1, location: None };
                 binding.statements.push(Statement::Instruction(instruction));
@@ -193,18 +187,6 @@ impl<'a> Binding<'a> {
 fn register(name: &str, bits: u32) -> Param<'_> {
     let kind = if bits == 1 { Kind::Predicate } else { Kind::Bits };
     Param { in_register: true, align: None, scalar: Scalar { kind, bits }, bytes: None, pointer: false, name }
-}
-
-/// Width in bits of a register constraint.
-fn width(constraint: &str) -> Option<u32> {
-    match constraint {
-        "b" => Some(1),
-        "c" | "h" => Some(16),
-        "r" | "f" => Some(32),
-        "l" | "d" => Some(64),
-        "q" => Some(128),
-        _ => None,
-    }
 }
 
 /// Width in bits of an LLVM type, if an operand may have it.

@@ -272,7 +272,7 @@ impl Definition<'_> {
         let name = self.variable.name;
         let items = match initial {
             Initializer::List(items) => items,
-            Initializer::Value(Constant::Masked { name, offset, generic, mask }) => {
+            Initializer::Value(Constant::Address { name, offset, generic, mask: Some(mask) }) => {
                 let address = self.address(name, *offset, *generic)?;
                 match self.parts.last_mut() {
                     _ if self.variable.scalar.bits != 8 => return self.fail_in_part(),
@@ -322,7 +322,7 @@ impl Definition<'_> {
             (Constant::Int(value), Ty::F64) => Some(double_text((*value as f64).to_bits())),
             (Constant::F32(bits), ty) => single_in(*bits, ty),
             (Constant::F64(bits), ty) => double_in(*bits, ty),
-            (Constant::Address { name, offset, generic }, Ty::Int(64)) => {
+            (Constant::Address { name, offset, generic, .. }, Ty::Int(64)) => {
                 return Ok(Part::Address(self.address(name, *offset, *generic)?, 8));
             }
             _ => None,

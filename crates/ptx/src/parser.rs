@@ -378,16 +378,17 @@ impl<'a> Parser<'a> {
                 self.expect(b')')?;
                 offset = offset.wrapping_add(self.offset()?);
             }
-            return Ok(Constant::Address { name, offset, generic });
+            return Ok(Constant::Address { name, offset, generic, mask: None });
         }
         match self.scalar_constant()? {
             Operand::Int(mask) if self.accept(b'(') => {
-                let address = self.initial_value()?;
+                let mut address = self.initial_value()?;
                 self.expect(b')')?;
-                match address {
-                    Constant::Address { name, offset, generic } => Ok(Constant::Masked { name, offset, generic, mask }),
-                    _ => self.fail("the mask 0xff(…) needs an address"),
-                }
+                let Constant::Address { mask: own @ None, .. } = &mut address else {
+                    return self.fail("the mask 0xff(…) needs an address");
+                };
+                *own = Some(mask);
+                Ok(address)
             }
             Operand::Int(value) => Ok(Constant::Int(value)),
             Operand::F32(bits) => Ok(Constant::F32(bits)),

@@ -181,18 +181,13 @@ pub enum Constant<'a> {
     Int(i128),
     F32(u32),
     F64(u64),
-    /// The address of a symbol, in its own space or converted to generic.
+    /// The address of a symbol, in its own space or converted to generic. A mask selects one byte: `0xff00(symbol)`
+    /// is the second.
     Address {
         name: &'a str,
         offset: i64,
         generic: bool,
-    },
-    /// One byte of such an address, selected by the mask: `0xff00(symbol)` is the second.
-    Masked {
-        name: &'a str,
-        offset: i64,
-        generic: bool,
-        mask: i128,
+        mask: Option<i128>,
     },
 }
 
