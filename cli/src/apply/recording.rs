@@ -14,8 +14,7 @@ pub struct TunedRecording {
     pub database: PathBuf,
     /// Checksums from the session; `None` for sessions of earlier releases, and for Proteus's files.
     sums: Option<RecordingSums>,
-    /// The static hash of the tuned kernel, if known. It covers all code that the kernel reaches, but not other kernels of
-    /// its file.
+    /// The static hash of the tuned kernel, if known.
     static_hash: Option<u64>,
     /// Whether the user named the place. A copy of the kernel may hold less memory, but must have the same code.
     is_named: bool,
@@ -67,10 +66,12 @@ impl TunedRecording {
         let Some(sums) = &self.sums else { return Ok(record) };
         let now = RecordingSums::of(&self.database, &record, &[id.to_owned()])?;
         let is_same = |id: &str| sums.instances.get(id).is_none_or(|sum| now.instances.get(id) == Some(sum));
-        // The existing Mneme's hash covers less.
-        let has_same_hash = record.ours.format > 0 && self.static_hash == Some(record.static_hash);
-        let what = match (sums.code == now.code || has_same_hash, self.is_named || is_same(id)) {
+        let what = match (sums.code == now.code, self.is_named || is_same(id)) {
             (true, true) => return Ok(record),
+            // A recording's author chooses its hash, so an equal hash is no proof.
+            (false, _) if self.static_hash == Some(record.static_hash) => {
+                "the file with its code (not the kernel's hash: another kernel of that file may have changed)"
+            }
             (false, _) => "the kernel's code",
             _ => "the recorded launch or its memory",
         };
