@@ -246,7 +246,8 @@ impl Lane {
     /// The result, or that its times do not compare with those before it.
     fn comparable(&mut self, result: ReplayResult) -> ReplayResult {
         let environment = &result.environment;
-        if !result.verified || *self.timer.get_or_insert_with(|| environment.timer.clone()) == environment.timer {
+        let is_timed = result.verified && !result.exec_time.is_empty();
+        if !is_timed || *self.timer.get_or_insert_with(|| environment.timer.clone()) == environment.timer {
             return result;
         }
         let timer = self.timer.as_deref().unwrap_or_default();

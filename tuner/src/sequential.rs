@@ -16,6 +16,8 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// After a first run of this length in ns, there is no further warm-up.
 pub const LONG: u64 = 20_000_000;
+/// Rounds and proofs are expensive if a run takes this time, ns.
+pub const EXPENSIVE: f64 = 1e8;
 /// Maximum of measured runs for such a kernel.
 pub const LONG_RUNS: u32 = 3;
 /// A candidate that is this many times slower than the last of the best is hopeless.
@@ -26,8 +28,8 @@ const SHORT: u64 = 1_000_000;
 const LEAST_NOISE: f64 = 0.001;
 /// Number of first runs from which the session can tell how cold they are.
 const ENOUGH: usize = 3;
-/// First runs count as warm if they are slower by less than this share.
-const WARM: f64 = 0.01;
+/// First runs count as warm if they are slower by less than this share, with a probability of 1 - [`ERROR`].
+const WARM: f64 = 0.02;
 /// Probability that a candidate as fast as the last of the best is taken for slower.
 const ERROR: f64 = 0.01;
 

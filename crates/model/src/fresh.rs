@@ -56,6 +56,7 @@ impl InputTrial {
 pub struct SeedChoice {
     wanted: u32,
     losses: u32,
+    is_thrifty: bool,
     waiting: Vec<u64>,
     pub useful: Vec<u64>,
     pub discarded: Vec<u64>,
@@ -68,7 +69,7 @@ impl SeedChoice {
         let (gentle, usual): (Vec<u64>, Vec<u64>) = seeds.partition(|seed| is_gentle(*seed) && *seed != first);
         let of_arguments = (0..2 * WAYS).map(|place| (first.wrapping_add(place)) | OF_ARGUMENTS);
         let waiting = usual.into_iter().chain(gentle).chain(of_arguments.filter(|seed| *seed != first)).collect();
-        Self { wanted, losses: 0, waiting, useful: Vec::new(), discarded: Vec::new() }
+        Self { wanted, losses: 0, is_thrifty: false, waiting, useful: Vec::new(), discarded: Vec::new() }
     }
 
     /// Chooses only gentle seeds, or only those of arguments, if only such seeds were useful before.
@@ -79,6 +80,12 @@ impl SeedChoice {
             }
         }
         self
+    }
+
+    /// Once a way was useless, prefers those that were useful to untried ones: an input is expensive to try.
+    #[must_use]
+    pub fn thrifty(self, is_thrifty: bool) -> Self {
+        Self { is_thrifty, ..self }
     }
 
     /// The first seed of a random selection.
@@ -100,7 +107,9 @@ impl SeedChoice {
             self.waiting.retain(|seed| is_gentle(*seed));
         }
         // A way that was useless will be so again, and inputs of the same part add less information.
-        let is_useless = |seed: u64| self.discarded.iter().any(|useless| way(*useless) == way(seed));
+        let is_way_of = |seeds: &[u64], seed: u64| seeds.iter().any(|other| way(*other) == way(seed));
+        let is_thrifty = self.is_thrifty && !self.discarded.is_empty() && !self.useful.is_empty();
+        let is_useless = |seed: u64| is_way_of(&self.discarded, seed) || (is_thrifty && !is_way_of(&self.useful, seed));
         let is_new = |seed: u64| self.useful.iter().all(|useful| useful % PARTS != seed % PARTS);
         let place = (0..self.waiting.len())
             .min_by_key(|place| (is_useless(self.waiting[*place]), !is_new(self.waiting[*place])))?;
@@ -152,6 +161,13 @@ mod tests {
             let parts: BTreeSet<u64> = choice.useful.iter().map(|seed| seed % PARTS).collect();
             prop_assert!(way == GENTLE || parts.len() == 3, "{choice:?}");
             prop_assert!(tried[0] == first & !OF_ARGUMENTS && tried.iter().collect::<BTreeSet<_>>().len() == tried.len());
+            let mut thrifty = SeedChoice::new(first & !OF_ARGUMENTS, 3).thrifty(true);
+            let mut tried = 0;
+            while let Some(seed) = thrifty.next_seed() {
+                tried += 1;
+                thrifty.note(seed, trial(seed));
+            }
+            prop_assert!(tried <= if first % WAYS == way { 4 } else { 7 }, "{thrifty:?}");
             let (choice, _) = chosen(first, 3, |_| InputTrial::Useful);
             prop_assert_eq!(choice.useful.iter().map(|seed| seed % PARTS).collect::<BTreeSet<_>>().len(), 3);
         }

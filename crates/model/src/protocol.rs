@@ -66,7 +66,8 @@ pub struct Submission {
     /// The configuration; fields left out are as recorded.
     #[serde(default)]
     pub config: Changes,
-    /// Measured runs, where the configuration does not say; the server's `--iterations` without both.
+    /// Measured runs, where the configuration does not say; the server's `--iterations` without both. With 0, the code
+    /// runs on `fresh_inputs` alone, and the result says nothing about the recorded input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iterations: Option<u32>,
     /// Runs before them, likewise.
@@ -160,10 +161,18 @@ impl Near {
 }
 
 impl StoppingRule {
+    /// Measured time after which two runs of a long kernel are enough, ns.
+    const ENOUGH: u64 = 200_000_000;
+
     /// Whether the runs so far are enough. `measured` are the times of the runs that count, ns; `all` is the maximum
     /// number of runs.
     pub fn is_content(&self, measured: &[u64], all: u32, is_long: bool) -> bool {
-        let most = if is_long { self.long_runs.min(all) } else { all };
+        let is_enough = measured.len() >= 2 && measured.iter().sum::<u64>() >= Self::ENOUGH;
+        let most = match is_long {
+            true if is_enough => 2,
+            true => self.long_runs.min(all),
+            false => all,
+        };
         !measured.is_empty()
             && (measured.len() >= most.max(1) as usize || self.near.is_some_and(|near| !near.holds(measured)))
     }

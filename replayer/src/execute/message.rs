@@ -136,6 +136,11 @@ pub struct RunSpec {
 }
 
 impl RunSpec {
+    /// Whether the code also runs on the recorded input.
+    pub fn runs_as_recorded(&self) -> bool {
+        self.alone != Some(FirstRun::Fresh) && (self.iterations > 0 || self.fresh_inputs.is_empty())
+    }
+
     /// The same with a single run on the recorded input, which need not be measured again.
     #[must_use]
     pub fn for_evidence(&self) -> Self {

@@ -125,8 +125,8 @@ impl<'a> Runner<'a> {
             self.evidence = Some((comparisons, found));
         }
         let (fresh_inputs, runs, doubts) = (done.fresh_inputs.clone(), done.runs, done.doubts.clone());
-        done.evidence =
-            self.evidence.as_ref().map(|(_, found)| Evidence { fresh_inputs, runs, doubts, ..found.clone() });
+        let found = self.evidence.as_ref().filter(|_| order.spec.runs_as_recorded()).map(|(_, found)| found.clone());
+        done.evidence = Some(Evidence { fresh_inputs, runs, doubts, ..found.unwrap_or_default() });
         let too_fast = self.too_fast(done);
         if let Some(found) = &mut done.evidence {
             found.doubts.extend(too_fast);
@@ -194,7 +194,7 @@ impl<'a> Runner<'a> {
             true => OwnVariables::of(device, self.plan.snapshot, module, order.code(blob))?,
             false => OwnVariables::default(),
         };
-        if order.spec.alone != Some(FirstRun::Fresh) && !series.run(memory, survey.as_mut(), done)? {
+        if order.spec.runs_as_recorded() && !series.run(memory, survey.as_mut(), done)? {
             return Ok(());
         }
         repaired(own.look(device), done)?;

@@ -26,7 +26,7 @@ pub fn job(
         return Err(SubmissionError::Device { device, devices: devices.to_vec() });
     }
     let configuration = submission.config.apply(recorded)?;
-    if submission.iterations == Some(0) {
+    if submission.iterations == Some(0) && submission.fresh_inputs.is_empty() {
         return Err(SubmissionError::NoRuns);
     }
     let runs = (submission.iterations.unwrap_or(runs.0), submission.warmup.unwrap_or(runs.1));
@@ -75,7 +75,7 @@ pub enum SubmissionError {
     Device { device: i32, devices: Vec<i32> },
     #[error(transparent)]
     Configuration(#[from] ConfigurationError),
-    #[error("iterations is 0; at least one run is measured")]
+    #[error("iterations is 0, and there are no fresh_inputs to run on")]
     NoRuns,
     #[error("stopping.near is invalid: ns and within must be numbers above 0")]
     Near,

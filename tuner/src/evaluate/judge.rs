@@ -104,8 +104,7 @@ impl Judge {
         for (configuration, result) in limited.iter_mut().zip(&own) {
             configuration.timeout_s = proof::input_limit(result);
         }
-        let known = own[0].evidence.as_ref().map(|evidence| evidence.fresh_inputs.clone()).unwrap_or_default();
-        let seeds = proof::useful_inputs(&mut evaluator, &limited, &known)?.seeds;
+        let seeds = proof::useful_inputs(&mut evaluator, &limited, &own[0])?.seeds;
         Ok(Self {
             evaluator,
             weights: instances.iter().map(|instance| instance.occurrences.max(1) as f64).collect(),

@@ -90,6 +90,9 @@ impl Session {
         if self.settings.over_original {
             let original: Vec<_> = configurations.iter().map(Configuration::of_original).collect();
             let of_original = self.replay_all(original.clone())?;
+            if let Some(test) = self.test.as_mut().filter(|_| self.criteria.condense(&results).is_some()) {
+                test.note_noise(results[0].measured());
+            }
             match self.criteria.condense(&of_original) {
                 Some(_) => {
                     self.compare((&original, &of_original), (&configurations, &results))?;

@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use mneme_model::result::ReplayStatus;
 use mneme_model::units::counted;
 
-use super::proof::{EXPENSIVE, Proof};
+use super::proof::Proof;
 use super::standings::Best;
 use super::{Session, SessionError};
 use crate::evaluator::Evaluator;
 use crate::failure;
 use crate::results::Trial;
+use crate::sequential::EXPENSIVE;
 use crate::server::Runs;
 
 impl Session {

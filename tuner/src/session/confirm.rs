@@ -13,9 +13,12 @@ use super::{Session, SessionError, Stop};
 use crate::confirm::{self, Confirmation, FirstRunGap, RoundSettings};
 use crate::failure;
 use crate::results::{InstanceTrial, Trial};
-use crate::sequential::SequentialTest;
+use crate::sequential::{EXPENSIVE, SequentialTest};
 use crate::server::Runs;
 use crate::statistics::median;
+
+/// Candidates that take so many times as long as the best one do not win, even if measurements are noisy.
+const CLEARLY_SLOWER: f64 = 1.15;
 
 /// When finalists are measured again; the end of a sentence.
 pub(super) const AGAIN: &str = "when it was measured again";
@@ -36,7 +39,7 @@ impl Session {
         if ranked.is_empty() || ended || !self.confirms() {
             return None;
         }
-        self.standings.baseline.as_ref().map(|_| self.standings.finalists(&ranked, most))
+        self.standings.baseline.as_ref().map(|_| promising(self.standings.finalists(&ranked, most)))
     }
 
     /// Compares the finalists with the baseline. Refutes a finalist as soon as it does not verify in a round, even if
@@ -130,6 +133,15 @@ impl Session {
         self.records.log(&sentence);
         self.progress.remark(&sentence);
     }
+}
+
+/// The finalists, best first, without those that rounds would waste much time on. They come back if all others are
+/// refuted.
+fn promising(mut finalists: Vec<Trial>) -> Vec<Trial> {
+    if let Some(best) = finalists.first().and_then(|trial| trial.metric).filter(|best| *best >= EXPENSIVE) {
+        finalists.retain(|trial| trial.metric.is_some_and(|metric| metric < CLEARLY_SLOWER * best));
+    }
+    finalists
 }
 
 /// The configurations of all instances.

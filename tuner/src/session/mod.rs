@@ -248,6 +248,8 @@ impl Session {
 /// Seconds per build from which it pays to choose candidates with fewer outcomes known. Shorter builds are hidden
 /// anyway.
 const LARGE: f64 = 0.1;
+/// How many times as long as the mean a long build takes.
+const LONG_BUILD: f64 = 1.5;
 
 /// Totals of the candidates so far.
 #[derive(Clone, Debug, Default)]
@@ -267,7 +269,7 @@ impl Pace {
     }
 
     /// Candidates to keep in flight besides the one that runs: as many as the `builders` finish, or the device runs,
-    /// during one build. Half the number of known candidates limits it, because a search that knows little chooses
+    /// during one long build. Half the number of known candidates limits it, because a search that knows little chooses
     /// badly.
     fn ahead(&self, builders: u32) -> usize {
         let count = f64::from(self.candidates.max(1));
@@ -275,7 +277,7 @@ impl Pace {
         if build < LARGE {
             return 0;
         }
-        let hidden = (build / run.max(1e-9)).ceil().min(f64::from(builders)) as usize;
+        let hidden = (LONG_BUILD * build / run.max(1e-9)).ceil().min(f64::from(builders)) as usize;
         hidden.min(2 + self.candidates as usize / 2)
     }
 }
@@ -295,8 +297,8 @@ mod tests {
     #[test]
     fn builders_have_work_where_builds_are_what_a_session_waits_for() {
         assert_eq!(after(100, 0.4, 1_000_000).ahead(16), 16, "a build takes as long as 200 candidates run");
-        assert_eq!(after(100, 0.4, 260_000_000).ahead(16), 1);
-        assert_eq!(after(100, 0.4, 50_000_000).ahead(16), 4);
+        assert_eq!(after(100, 0.4, 260_000_000).ahead(16), 2);
+        assert_eq!(after(100, 0.4, 50_000_000).ahead(16), 6);
         assert_eq!(after(100, 0.03, 60_000).ahead(16), 0, "short builds");
         assert_eq!(after(100, 0.4, 1_000_000).ahead(0), 0, "a server that does not say");
         assert_eq!([0, 1, 8, 40].map(|known| after(known, 0.4, 1_000_000).ahead(16)), [0, 2, 6, 16]);

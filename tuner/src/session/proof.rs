@@ -14,12 +14,11 @@ use super::confirm::of_instances;
 use super::{Session, SessionError};
 use crate::evaluator::Evaluator;
 use crate::results::Trial;
+use crate::sequential::EXPENSIVE;
 use crate::server::{Runs, ServerError};
 
 /// Inputs that a finalist must pass.
 const INPUTS: u32 = 3;
-/// Proofs are expensive if a run takes this time, ns.
-pub const EXPENSIVE: f64 = 1e8;
 /// The time limit for the baseline's runs on an input: so many seconds, and so many runs as the longest one, with a
 /// nanosecond for each byte of memory.
 const LEAST_LIMIT: f64 = 5.0;
@@ -48,8 +47,7 @@ impl Session {
                 let mut configurations = of_instances(&baseline.config, &baseline.instances);
                 let limit = input_limit(&baseline.result);
                 configurations.iter_mut().for_each(|it| it.timeout_s = it.timeout_s.or(limit));
-                let known = baseline.result.evidence.as_ref().map(|it| it.fresh_inputs.clone()).unwrap_or_default();
-                proof.seeds.insert(self.fresh_inputs(&configurations, &known)?).clone()
+                proof.seeds.insert(self.fresh_inputs(&configurations, &baseline.result)?).clone()
             }
         };
         let mut all = true;
@@ -69,9 +67,9 @@ impl Session {
         Ok(all)
     }
 
-    /// Seeds of useful inputs, which the summary notes. `known` are the inputs on which the baseline has run.
-    fn fresh_inputs(&mut self, baseline: &[Configuration], known: &FreshInputs) -> Result<Vec<u64>, SessionError> {
-        let UsefulInputs { seeds, summary } = useful_inputs(&mut self.evaluator, baseline, known)?;
+    /// Seeds of useful inputs, which the summary notes. `result` is the baseline's.
+    fn fresh_inputs(&mut self, baseline: &[Configuration], result: &ReplayResult) -> Result<Vec<u64>, SessionError> {
+        let UsefulInputs { seeds, summary } = useful_inputs(&mut self.evaluator, baseline, result)?;
         self.records.log(&format!("fresh inputs: {} of {} are useful: {seeds:?}", summary.agreed, summary.tried));
         self.standings.summary.fresh_inputs = summary;
         Ok(seeds)
@@ -87,18 +85,22 @@ pub struct UsefulInputs {
 }
 
 /// Draws inputs that are useful in all instances, judged by the baseline. None if the baseline cannot run on fresh
-/// inputs. `known` are the inputs on which it has run.
+/// inputs. `result` is its result on the recorded input.
 pub fn useful_inputs(
     evaluator: &mut Evaluator,
     baseline: &[Configuration],
-    known: &FreshInputs,
+    result: &ReplayResult,
 ) -> Result<UsefulInputs, ServerError> {
     let Ok(random) = mneme_system::random::number() else { return Ok(UsefulInputs::default()) };
-    let known = if known.agreed > 0 { known.seeds.as_slice() } else { &[] };
-    let mut choice = SeedChoice::new(SeedChoice::start(random), INPUTS).like(known);
+    let known = result.evidence.as_ref().map(|evidence| &evidence.fresh_inputs);
+    let known = known.filter(|inputs| inputs.agreed > 0).map_or(&[][..], |inputs| &inputs.seeds);
+    let is_expensive = result.exec_time.iter().min().is_some_and(|time| *time as f64 >= EXPENSIVE);
+    let mut choice = SeedChoice::new(SeedChoice::start(random), INPUTS).like(known).thrifty(is_expensive);
     let mut summary = FreshInputs::default();
+    // A run on the recorded input tells how long one on a fresh input may take.
+    let iterations = u32::from(!is_expensive);
     while let Some(seed) = choice.next_seed() {
-        let runs = Runs { iterations: 1, fresh: true, fresh_inputs: vec![seed], ..Runs::default() };
+        let runs = Runs { iterations, fresh: true, fresh_inputs: vec![seed], ..Runs::default() };
         let results = evaluator.run(baseline.to_vec(), runs)?;
         let tried = |result: &ReplayResult| result.evidence.as_ref().is_none_or(|it| it.fresh_inputs.tried > 0);
         if results.len() < baseline.len() || !results.iter().all(tried) {
