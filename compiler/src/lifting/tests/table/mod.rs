@@ -502,19 +502,12 @@ fn every_form_does_what_the_manual_says() {
     assert!(wrong.is_empty(), "{} of {}:\n{}", wrong.len(), LEVELS.len() * cases.len(), wrong.join("\n"));
 }
 
-#[test]
-fn every_form_does_on_a_gpu_what_the_manual_says() {
-    if std::env::var("MNEME_TEST_DEVICE").as_deref() != Ok("cuda") {
-        eprintln!("the forms on a GPU: not run");
-        return;
-    }
+/// Runs cases as the driver compiles them, and lifted. Returns what differs and what cannot be run.
+fn on_a_gpu<'c>(cases: impl Iterator<Item = (usize, &'c Case)>) -> (Vec<String>, Vec<String>) {
     let driver = Driver::open();
     let target = Target::Nvptx { arch: driver.architecture() };
     let (mut wrong, mut unknown) = (Vec::new(), Vec::new());
-    let mut all = cases(true);
-    // Such a load may miss what the same kernel has stored, as the statements here do.
-    all.retain(|case| !case.opcode.contains(".nc."));
-    for (number, case) in all.iter().enumerate() {
+    for (number, case) in cases {
         let text = module(std::slice::from_ref(case)).replace("sm_90a", &driver.architecture());
         let rows = case.rows(warps(), &mut Random(number as u64));
         let input: Vec<u64> = rows.iter().flatten().copied().collect();
@@ -535,6 +528,26 @@ fn every_form_does_on_a_gpu_what_the_manual_says() {
             }
         }
     }
+    (wrong, unknown)
+}
+
+#[test]
+fn every_form_does_on_a_gpu_what_the_manual_says() {
+    if std::env::var("MNEME_TEST_DEVICE").as_deref() != Ok("cuda") {
+        eprintln!("the forms on a GPU: not run");
+        return;
+    }
+    let mut all = cases(true);
+    // Such a load may miss what the same kernel has stored, as the statements here do.
+    all.retain(|case| !case.opcode.contains(".nc."));
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(8);
+    let (wrong, unknown): (Vec<_>, Vec<_>) = std::thread::scope(|scope| {
+        let all = &all;
+        let part = |first: usize| move || on_a_gpu(all.iter().enumerate().skip(first).step_by(threads));
+        let parts: Vec<_> = (0..threads).map(|first| scope.spawn(part(first))).collect();
+        parts.into_iter().map(|part| part.join().expect("a part does not panic")).unzip()
+    });
+    let (wrong, unknown) = (wrong.concat(), unknown.concat());
     eprintln!("{} forms; the driver refuses {}:\n{}", all.len(), unknown.len(), unknown.join("\n"));
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
