@@ -84,7 +84,9 @@ impl Session {
         if self.standings.is_untold(best) {
             return exit::INTERNAL;
         }
-        if summary.num_verified == 0 || self.stop == Stop::Failure { exit::NOTHING_VERIFIED } else { 0 }
+        // Candidates that were given up are not ranked, and accepted ones that show too little did not verify.
+        let nothing = summary.num_verified == 0 && self.standings.ranked(self.proposals.space()).is_empty();
+        if nothing || self.stop == Stop::Failure { exit::NOTHING_VERIFIED } else { 0 }
     }
 
     /// Whether the grid follows the block in all candidates, and the user could choose otherwise.
