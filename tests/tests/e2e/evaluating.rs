@@ -369,7 +369,7 @@ fn a_source_reads_no_file_of_the_user() {
     let kernel = Kernel::tuned();
     let secret = tempfile::tempdir().unwrap();
     let file = secret.path().join("secret.h");
-    fs::write(&file, "int secret_word = 4711;\n").unwrap();
+    fs::write(&file, "int secret_word = xyzzy;\n").unwrap();
     let link = kernel.path("link.h");
     std::os::unix::fs::symlink(&file, &link).unwrap();
     fs::write(kernel.path("beside.h"), "#define BESIDE\n").unwrap();
@@ -395,14 +395,14 @@ fn a_source_reads_no_file_of_the_user() {
     );
     for (id, judgement) in &found {
         let line = serde_json::to_string(judgement).unwrap();
-        assert!(!line.contains("4711") && !line.contains("root:"), "{id}: {line}");
+        assert!(!line.contains("xyzzy") && !line.contains("root:"), "{id}: {line}");
         // clang leaves out assembly for the host.
         let compiles = ["beside", "assembly"].contains(&id.as_str());
         assert_eq!(judgement.verdict == Verdict::Invalid, !compiles, "{id}: {judgement:#?}");
     }
     assert!(found["link"].feedback.contains("link.h"), "{:#?}", found["link"]);
     let kept = kernel.path("escapes/candidates");
-    let leaked = run("grep").args(["-rl".as_ref(), "4711".as_ref(), kept.as_os_str()]).outcome();
+    let leaked = run("grep").args(["-rl".as_ref(), "xyzzy".as_ref(), kept.as_os_str()]).outcome();
     assert_eq!(leaked.status, 1, "{leaked}");
     assert!(Path::new(&file).exists());
 }
