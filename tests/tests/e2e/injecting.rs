@@ -292,7 +292,8 @@ fn a_session_survives_a_fault_at_any_call() {
                         .map(|folder| if folder.is_dir() { temporary_files(folder) } else { Vec::new() });
                     assert_eq!(left.concat(), [""; 0], "{what}");
                 }
-                let again = run(folder.path(), CANDIDATES, true).output().unwrap();
+                let is_begun = folder.path().join("results/config.json").exists();
+                let again = run(folder.path(), CANDIDATES, is_begun).output().unwrap();
                 let what = format!("{what}\n--- resumed\n{}", String::from_utf8_lossy(&again.stderr));
                 assert_eq!(again.status.code(), Some(0), "{what}");
                 is_complete(folder.path(), Some(&best), &what);

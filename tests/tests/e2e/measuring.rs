@@ -36,7 +36,8 @@ fn long_kernels_are_warmed_up_once_and_run_as_often_as_it_takes() {
         |result: &Value| (result["exec_time"].as_array().unwrap().len() as u64, result["warmup"].as_u64().unwrap());
 
     let (trials, summary, baseline, done) = session("needed", &[]);
-    assert_eq!(runs(&baseline["result"]), (4, 1), "{baseline}");
+    // Two measured runs are enough if they take long together.
+    assert!([(3, 1), (4, 1)].contains(&runs(&baseline["result"])), "{baseline}");
     let own: Vec<_> = trials.iter().map(|trial| &trial["result"]).filter(|it| it["shared_with"].is_null()).collect();
     assert!(own.len() >= 2 && own.iter().all(|result| (1..=4).contains(&runs(result).0) && runs(result).1 == 1));
     for trial in trials.iter().filter(|trial| trial["result"]["exec_time"].as_array().unwrap().len() == 1) {
