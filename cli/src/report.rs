@@ -190,7 +190,7 @@ fn unlaunched(application: &str, code: i32, doing: &str) -> String {
     let ran = format!("{application} started and ended with status {code}");
     if found.device_code {
         return format!(
-            "mneme: {ran}. It has GPU code, but none of its kernels ran, so none is {doing}. If it reached a launch, a message above, or CUDA's error, says why the launch failed\n"
+            "mneme: {ran}. It has GPU code, but no kernel ran, so none is {doing}. If it tried to launch one, look for an error of CUDA or a message of Mneme above\n"
         );
     }
     let is_of_gpu = |library: &&String| GPU_LIBRARIES.iter().any(|name| library.starts_with(name));
@@ -205,7 +205,7 @@ fn unlaunched(application: &str, code: i32, doing: &str) -> String {
     let is_meant = !application.contains('/') && here != program && needs(&here).device_code;
     let meant = if is_meant { format!(" Did you mean ./{application}, which has GPU code?") } else { String::new() };
     format!(
-        "mneme: {ran}, and launched no GPU kernel, so none is {doing}. {uses}{meant} Mneme cannot watch programs that are linked statically or run as another user (set-user-ID)\n"
+        "mneme: {ran}, and launched no GPU kernel, so none is {doing}. {uses}{meant} Mneme can only watch programs that are linked dynamically and run as you (not set-user-ID)\n"
     )
 }
 

@@ -68,7 +68,7 @@ impl TunedRecording {
         let is_same = |id: &str| sums.instances.get(id).is_none_or(|sum| now.instances.get(id) == Some(sum));
         let what = match (sums.code == now.code, self.is_named || is_same(id)) {
             (true, true) => return Ok(record),
-            // A recording's author chooses its hash, so an equal hash is no proof.
+            // Whoever made a recording could choose its hash, so an equal hash proves nothing.
             (false, _) if self.static_hash == Some(record.static_hash) => {
                 "the file with its code (not the kernel's hash: another kernel of that file may have changed)"
             }

@@ -66,8 +66,8 @@ pub struct Submission {
     /// The configuration; fields left out are as recorded.
     #[serde(default)]
     pub config: Changes,
-    /// Measured runs, where the configuration does not say; the server's `--iterations` without both. With 0, the code
-    /// runs on `fresh_inputs` alone, and the result says nothing about the recorded input.
+    /// Measured runs, if the configuration does not set them; by default the server's `--iterations`. With 0, the code
+    /// only runs on `fresh_inputs`, so the result does not cover the recorded input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iterations: Option<u32>,
     /// Runs before them, likewise.

@@ -668,7 +668,7 @@ pub fn touches_memory(op: &Op<'_>) -> bool {
     op.row.memory || op.address().is_some()
 }
 
-/// Whether an instruction is a block of its own, which threads skip if its guard is false.
+/// Whether an instruction needs a basic block of its own: threads whose guard is false skip the block.
 fn is_branched(op: &Op<'_>) -> bool {
     op.guard.is_some() && touches_memory(op)
 }

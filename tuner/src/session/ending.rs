@@ -145,9 +145,12 @@ impl Session {
         else {
             return match self.standings.summary.baseline_metric {
                 Some(baseline) => {
-                    format!("no candidate has been measured yet; the baseline takes {}", units::time(baseline))
+                    format!(
+                        "the session ended before it measured a candidate; the baseline takes {}",
+                        units::time(baseline)
+                    )
                 }
-                None => "nothing has been measured yet".into(),
+                None => "the session ended before its first measurement".into(),
             };
         };
         format!(
