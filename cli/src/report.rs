@@ -82,8 +82,8 @@ pub fn check_places(file: Option<&Path>) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Reports on a run: text for people, if it `has_table`, and, if `json` is a file or "-", JSON. Write errors are reported but do not change
-/// the status, which is the application's.
+/// Reports on a run: text for people, if it `has_table`, and, if `json` is a file or "-", JSON. Write errors are
+/// reported but do not change the status, which is the application's.
 pub fn publish(
     mode: RecorderMode,
     application: &str,
