@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
-use super::lanes::{self, Moment, Task};
+use super::lanes::{self, Moment, Place, Task};
 use super::{context, graph, stream};
 use crate::abi::Out;
 use crate::handles::Registry;
@@ -66,9 +66,13 @@ pub fn record(event: usize, stream: usize) -> StatusResult {
     if EVENTS.get(event).is_ok() && graph::capture_event(event, stream) {
         return Ok(());
     }
+    record_at(event, &stream::place(stream)?, &[]).map(|_| ())
+}
+
+/// Records an event as work of a lane. Returns when it happens, if that is still to come.
+pub fn record_at(event: usize, place: &Place, after: &[Moment]) -> Result<Option<Moment>, Status> {
     let event = EVENTS.get(event)?;
     let time = Arc::new(AtomicU64::new(0));
-    let place = stream::place(stream)?;
     let happens = {
         let time = time.clone();
         move || {
@@ -76,9 +80,9 @@ pub fn record(event: usize, stream: usize) -> StatusResult {
             Ok(())
         }
     };
-    let moment = lanes::submit(&place, &[], Task::quick(happens))?;
+    let moment = lanes::submit(place, after, Task::quick(happens))?;
     *event.recorded.lock().unwrap_or_else(PoisonError::into_inner) = Some(Recorded { time, moment });
-    Ok(())
+    Ok(moment)
 }
 
 /// When an event happens, if it was recorded and is still to come.

@@ -9,7 +9,7 @@ use super::graph::Step;
 use super::graph_nodes::{kernel_of, kind_of};
 use super::lanes::{self, Moment, Place, Task};
 use super::work::Work;
-use super::{context, copy, graph, graph_memory, launch, stream};
+use super::{context, copy, event, graph, graph_memory, launch, stream};
 use crate::abi::{In, Out};
 use crate::handles::Registry;
 use crate::status::{Status, StatusResult};
@@ -40,7 +40,7 @@ fn task(work: &Work) -> Result<Task, Status> {
             _ => copy::fill_task(fill.to, fill.pitch, fill.value, fill.width, fill.height),
         },
         Work::Host(host) => launch::host_task(host),
-        Work::Nothing => Ok(Task::nothing()),
+        Work::Nothing | Work::Child(_) | Work::Wait(_) | Work::Record(_) => Ok(Task::nothing()),
         Work::Allocate(place) => graph_memory::allocate(place).map(|()| Task::nothing()),
         Work::Free(address) => graph_memory::forget(*address).map(|memory| {
             Task::quick(move || {
@@ -73,12 +73,52 @@ pub fn update(executable: usize, graph: usize, result: Out<u32>) -> StatusResult
     Ok(())
 }
 
+/// The place of a node of the graph that the executable was instantiated from.
+fn place_of(steps: &[Step], node: usize) -> Result<usize, Status> {
+    steps.iter().position(|step| step.node == node).ok_or(Status::INVALID_VALUE)
+}
+
 pub fn set_kernel(executable: usize, node: usize, parameters: In<KernelNode>) -> StatusResult {
     let executable = EXECUTABLES.get(executable)?;
     let mut steps = executable.steps();
-    let is_meant = |step: &&mut Step| step.node == node && step.work.kind() == 0;
-    let step = steps.iter_mut().find(is_meant).ok_or(Status::INVALID_VALUE)?;
-    step.work = kernel_of(parameters, kind_of(&step.work))?;
+    let place = place_of(&steps, node)?;
+    let work = kernel_of(parameters, kind_of(&steps[place].work))?;
+    steps[place].work.replace(work)
+}
+
+/// Replaces the work of a node by other work of its kind.
+pub fn set(executable: usize, node: usize, work: Work) -> StatusResult {
+    let executable = EXECUTABLES.get(executable)?;
+    let mut steps = executable.steps();
+    let place = place_of(&steps, node)?;
+    steps[place].work.replace(work)
+}
+
+/// Replaces the work of a child node's graph by that of a graph of the same shape.
+pub fn set_child(executable: usize, node: usize, graph: usize) -> StatusResult {
+    let executable = EXECUTABLES.get(executable)?;
+    let mut steps = executable.steps();
+    let Work::Child(child) = steps[place_of(&steps, node)?].work else { return Err(Status::INVALID_VALUE) };
+    let (old, new) = (graph::steps_of(child)?, graph::steps_of(graph)?);
+    if old.len() != new.len() {
+        return Err(Status::INVALID_VALUE);
+    }
+    for (old, new) in old.iter().zip(new) {
+        let place = place_of(&steps, old.node)?;
+        steps[place].work.replace(new.work)?;
+    }
+    Ok(())
+}
+
+/// Switches a kernel, copy or fill on or off.
+pub fn set_enabled(executable: usize, node: usize, enabled: u32) -> StatusResult {
+    let executable = EXECUTABLES.get(executable)?;
+    let mut steps = executable.steps();
+    let place = place_of(&steps, node)?;
+    if steps[place].work.kind() > 2 {
+        return Err(Status::INVALID_VALUE);
+    }
+    steps[place].enabled = enabled != 0;
     Ok(())
 }
 
@@ -118,8 +158,9 @@ fn submit_steps(steps: &[Step], place: &Place, last: Option<Moment>) -> (StatusR
     let mut moments: BTreeMap<usize, Moment> = BTreeMap::new();
     // Each branch with its last step so far.
     let mut branches: Vec<(Place, usize)> = Vec::new();
-    let done = steps.iter().try_for_each(|Step { node, after, work }| {
-        let before = match after.is_empty() {
+    let done = steps.iter().try_for_each(|Step { node, after, work, enabled }| {
+        let work = if *enabled { work } else { &Work::Nothing };
+        let mut before = match after.is_empty() {
             true => start.clone(),
             false => after.iter().filter_map(|node| moments.get(node).copied()).collect(),
         };
@@ -133,7 +174,15 @@ fn submit_steps(steps: &[Step], place: &Place, last: Option<Moment>) -> (StatusR
                 branches[branches.len() - 1].0
             }
         };
-        moments.extend(lanes::submit(&branch, &before, task(work)?)?.map(|moment| (*node, moment)));
+        let moment = match work {
+            Work::Record(event) => event::record_at(*event, &branch, &before)?,
+            Work::Wait(event) => {
+                before.extend(event::unreached(*event)?);
+                lanes::submit(&branch, &before, Task::nothing())?
+            }
+            work => lanes::submit(&branch, &before, task(work)?)?,
+        };
+        moments.extend(moment.map(|moment| (*node, moment)));
         Ok(())
     });
     (done, moments.into_values().collect())

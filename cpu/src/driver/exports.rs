@@ -10,7 +10,7 @@ use super::graph_nodes::{self, At};
 use super::lookup::Export;
 use super::memory::Reach;
 use super::work::CopyEnd::{Any, Device, Host};
-use super::work::{LaunchExtents, Line};
+use super::work::{LaunchExtents, Line, Work};
 use super::{
     arrays, context, copy, device, ends, event, executable, function, graph, launch, lookup, memory, module, sharing,
     stream, textures, virtual_memory, waiting,
@@ -274,6 +274,12 @@ driver_exports! {
         graph_nodes::allocation(node, At { graph, after, count }, parameters);
     cuGraphAddMemFreeNode(node, graph, after, count, address) =>
         graph_nodes::free(node, At { graph, after, count }, address);
+    cuGraphAddChildGraphNode(node, graph, after, count, child) =>
+        graph_nodes::child(node, At { graph, after, count }, child);
+    cuGraphAddEventRecordNode(node, graph, after, count, event) =>
+        At { graph, after, count }.add(node, Work::Record(event));
+    cuGraphAddEventWaitNode(node, graph, after, count, event) =>
+        At { graph, after, count }.add(node, Work::Wait(event));
     cuGraphClone(copy, graph) => graph::clone(copy, graph);
     cuGraphNodeFindInClone(twin, node, copy) => graph::find_in_clone(twin, node, copy);
     cuGraphGetNodes(graph, nodes, count) => graph::nodes(graph, nodes, count);
@@ -285,10 +291,29 @@ driver_exports! {
     cuGraphMemcpyNodeGetParams(node, parameters) => graph_nodes::copy_parameters(node, parameters);
     cuGraphMemsetNodeGetParams(node, parameters) => graph_nodes::fill_parameters(node, parameters);
     cuGraphHostNodeGetParams(node, parameters) => graph_nodes::host_parameters(node, parameters);
+    cuGraphChildGraphNodeGetGraph(node, graph) => graph_nodes::graph_of_child(node, graph);
+    cuGraphEventRecordNodeGetEvent(node, event) => graph_nodes::event_of(node, event);
+    cuGraphEventWaitNodeGetEvent(node, event) => graph_nodes::event_of(node, event);
+    cuGraphMemcpyNodeSetParams(node, parameters) => graph_nodes::set(node, graph_nodes::copy_of(parameters)?);
+    cuGraphMemsetNodeSetParams(node, parameters) => graph_nodes::set(node, graph_nodes::fill_of(parameters)?);
+    cuGraphHostNodeSetParams(node, parameters) => graph_nodes::set(node, graph_nodes::host_of(parameters)?);
+    cuGraphEventRecordNodeSetEvent(node, event) => graph_nodes::set(node, Work::Record(event));
+    cuGraphEventWaitNodeSetEvent(node, event) => graph_nodes::set(node, Work::Wait(event));
     cuGraphInstantiateWithFlags(executable, graph, _) => executable::instantiate(executable, graph);
     cuGraphExecUpdate_v2(executable, graph, result) => executable::update(executable, graph, result);
     cuGraphExecKernelNodeSetParams_v2(executable, node, parameters) =>
         executable::set_kernel(executable, node, parameters);
+    cuGraphExecMemcpyNodeSetParams(executable, node, parameters, _) =>
+        executable::set(executable, node, graph_nodes::copy_of(parameters)?);
+    cuGraphExecMemsetNodeSetParams(executable, node, parameters, _) =>
+        executable::set(executable, node, graph_nodes::fill_of(parameters)?);
+    cuGraphExecHostNodeSetParams(executable, node, parameters) =>
+        executable::set(executable, node, graph_nodes::host_of(parameters)?);
+    cuGraphExecEventRecordNodeSetEvent(executable, node, event) =>
+        executable::set(executable, node, Work::Record(event));
+    cuGraphExecEventWaitNodeSetEvent(executable, node, event) => executable::set(executable, node, Work::Wait(event));
+    cuGraphExecChildGraphNodeSetParams(executable, node, graph) => executable::set_child(executable, node, graph);
+    cuGraphNodeSetEnabled(executable, node, enabled) => executable::set_enabled(executable, node, enabled);
     cuGraphExecDestroy(executable) => executable::destroy(executable);
     cuGraphLaunch(executable, stream) => executable::launch(executable, stream);
 

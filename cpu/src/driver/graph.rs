@@ -19,8 +19,6 @@ pub struct Node {
     work: Mutex<Work>,
     /// Handles of the nodes that it depends on.
     after: Mutex<Vec<usize>>,
-    /// In a clone: the node of the original.
-    original: Option<usize>,
     /// Pointers to the arguments, as returned by the last query.
     pub pointers: Mutex<Vec<usize>>,
 }
@@ -40,6 +38,8 @@ impl Node {
 #[derive(Default)]
 struct Graph {
     nodes: Mutex<Vec<usize>>,
+    /// In a clone: the node for each node of the original.
+    twins: BTreeMap<usize, usize>,
 }
 
 impl Graph {
@@ -49,11 +49,10 @@ impl Graph {
         nodes.iter().copied().filter(|node| NODES.get(*node).is_ok()).collect()
     }
 
-    fn add(&self, work: Work, after: Vec<usize>, original: Option<usize>) -> usize {
+    fn add(&self, work: Work, after: Vec<usize>) -> usize {
         let node = NODES.insert(Arc::new(Node {
             work: Mutex::new(work),
             after: Mutex::new(after),
-            original,
             pointers: Mutex::default(),
         }));
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner).push(node);
@@ -99,7 +98,7 @@ pub fn capture(stream: usize, work: impl FnOnce() -> Result<Work, Status>) -> Re
     let work = work()?;
     let mut captures = captures();
     let Some(capture) = captures.streams.get_mut(&stream) else { return Ok(false) };
-    let node = GRAPHS.get(capture.graph)?.add(work, capture.last.clone(), None);
+    let node = GRAPHS.get(capture.graph)?.add(work, capture.last.clone());
     capture.last = vec![node];
     Ok(true)
 }
@@ -268,7 +267,7 @@ pub fn add(graph: usize, work: Work, after: Vec<usize>) -> Result<usize, Status>
     if !after.iter().all(|node| known.contains(node)) {
         return Err(Status::INVALID_VALUE);
     }
-    Ok(graph.add(work, after, None))
+    Ok(graph.add(work, after))
 }
 
 pub fn create(out: Out<usize>) -> StatusResult {
@@ -278,7 +277,9 @@ pub fn create(out: Out<usize>) -> StatusResult {
 
 pub fn destroy(graph: usize) -> StatusResult {
     for node in GRAPHS.remove(graph)?.nodes() {
-        let _ = NODES.remove(node);
+        if let Ok(Work::Child(child)) = NODES.remove(node).map(|node| node.work().clone()) {
+            destroy(child)?;
+        }
     }
     Ok(())
 }
@@ -309,25 +310,30 @@ pub fn destroy_node(node: usize) -> StatusResult {
 
 /// Clones a graph. A graph that owns memory cannot be cloned.
 pub fn clone(out: Out<usize>, graph: usize) -> StatusResult {
-    let original = GRAPHS.get(graph)?;
     if steps_of(graph)?.iter().any(|step| matches!(step.work, Work::Allocate(_) | Work::Free(_))) {
         return Err(Status::NOT_SUPPORTED);
     }
-    let copy = Graph::default();
-    let mut twins = BTreeMap::new();
-    for handle in original.nodes() {
+    out.put(cloned(graph)?)
+}
+
+/// A clone of a graph and of its children.
+pub fn cloned(graph: usize) -> Result<usize, Status> {
+    let mut copy = Graph::default();
+    for handle in GRAPHS.get(graph)?.nodes() {
         let node = NODES.get(handle)?;
-        let after = node.after().iter().filter_map(|before| twins.get(before).copied()).collect();
+        let after = node.after().iter().filter_map(|before| copy.twins.get(before).copied()).collect();
         let work = node.work().clone();
-        twins.insert(handle, copy.add(work, after, Some(handle)));
+        let work = if let Work::Child(child) = work { Work::Child(cloned(child)?) } else { work };
+        let twin = copy.add(work, after);
+        copy.twins.insert(handle, twin);
     }
-    out.put(GRAPHS.insert(Arc::new(copy)))
+    Ok(GRAPHS.insert(Arc::new(copy)))
 }
 
 pub fn find_in_clone(out: Out<usize>, original: usize, clone: usize) -> StatusResult {
-    let is_twin = |node: &usize| NODES.get(*node).is_ok_and(|node| node.original == Some(original));
-    let found = GRAPHS.get(clone)?.nodes().into_iter().find(is_twin).ok_or(Status::INVALID_VALUE)?;
-    out.put(found)
+    let clone = GRAPHS.get(clone)?;
+    let twin = clone.twins.get(&original).filter(|twin| NODES.get(**twin).is_ok());
+    out.put(*twin.ok_or(Status::INVALID_VALUE)?)
 }
 
 /// Fills an array of the caller's length, or returns the required length if there is no array.
@@ -380,14 +386,31 @@ pub struct Step {
     /// The nodes that it depends on.
     pub after: Vec<usize>,
     pub work: Work,
+    pub enabled: bool,
 }
 
-/// The work of all nodes, in an order in which it can be executed.
+/// The work of all nodes, in an order in which it can be executed. A child node comes after the nodes of its graph.
 pub fn steps_of(graph: usize) -> Result<Vec<Step>, Status> {
-    let step = |handle| {
-        let node = NODES.get(handle)?;
-        let work = node.work().clone();
-        Ok(Step { node: handle, after: node.after(), work })
-    };
-    GRAPHS.get(graph)?.nodes().into_iter().map(step).collect()
+    let mut steps = Vec::new();
+    add_steps(graph, &[], &mut steps)?;
+    Ok(steps)
+}
+
+/// Adds the steps of a graph that begins after some nodes.
+fn add_steps(graph: usize, before: &[usize], steps: &mut Vec<Step>) -> StatusResult {
+    for node in GRAPHS.get(graph)?.nodes() {
+        let known = NODES.get(node)?;
+        let work = known.work().clone();
+        let mut after = known.after();
+        if after.is_empty() {
+            after = before.to_vec();
+        }
+        if let Work::Child(child) = work {
+            let first = steps.len();
+            add_steps(child, &after, steps)?;
+            after.extend(steps[first..].iter().map(|step| step.node));
+        }
+        steps.push(Step { node, after, work, enabled: true });
+    }
+    Ok(())
 }

@@ -19,7 +19,7 @@ pub struct At {
 }
 
 impl At {
-    fn add(self, out: Out<usize>, work: Work) -> StatusResult {
+    pub fn add(self, out: Out<usize>, work: Work) -> StatusResult {
         let after = (0..self.count).map(|index| self.after.at(index)).collect::<Result<Vec<_>, _>>()?;
         out.put(graph::add(self.graph, work, after)?)
     }
@@ -29,20 +29,55 @@ pub fn kernel(out: Out<usize>, at: At, parameters: In<KernelNode>) -> StatusResu
     at.add(out, kernel_of(parameters, LaunchKind::default())?)
 }
 
+pub fn copy_of(what: In<Copy3d>) -> Result<Work, Status> {
+    what.get().map(Work::Copy)
+}
+
+pub fn fill_of(what: In<Fill>) -> Result<Work, Status> {
+    what.get().map(Work::Fill)
+}
+
+pub fn host_of(what: In<HostCall>) -> Result<Work, Status> {
+    what.get().map(Work::Host)
+}
+
 pub fn copy(out: Out<usize>, at: At, what: In<Copy3d>) -> StatusResult {
-    at.add(out, Work::Copy(what.get()?))
+    at.add(out, copy_of(what)?)
 }
 
 pub fn fill(out: Out<usize>, at: At, what: In<Fill>) -> StatusResult {
-    at.add(out, Work::Fill(what.get()?))
+    at.add(out, fill_of(what)?)
 }
 
 pub fn host(out: Out<usize>, at: At, what: In<HostCall>) -> StatusResult {
-    at.add(out, Work::Host(what.get()?))
+    at.add(out, host_of(what)?)
 }
 
 pub fn empty(out: Out<usize>, at: At) -> StatusResult {
     at.add(out, Work::Nothing)
+}
+
+pub fn child(out: Out<usize>, at: At, graph: usize) -> StatusResult {
+    at.add(out, Work::Child(graph::cloned(graph)?))
+}
+
+/// Replaces the work of a node by other work of its kind.
+pub fn set(node: usize, work: Work) -> StatusResult {
+    graph::node(node)?.work().replace(work)
+}
+
+pub fn graph_of_child(node: usize, out: Out<usize>) -> StatusResult {
+    match &*graph::node(node)?.work() {
+        Work::Child(graph) => out.put(*graph),
+        _ => Err(Status::INVALID_VALUE),
+    }
+}
+
+pub fn event_of(node: usize, out: Out<usize>) -> StatusResult {
+    match &*graph::node(node)?.work() {
+        Work::Wait(event) | Work::Record(event) => out.put(*event),
+        _ => Err(Status::INVALID_VALUE),
+    }
 }
 
 pub fn allocation(out: Out<usize>, at: At, parameters: Out<AllocationNode>) -> StatusResult {
@@ -105,11 +140,8 @@ pub fn kind_of(work: &Work) -> LaunchKind {
 pub fn set_kernel_parameters(node: usize, parameters: In<KernelNode>) -> StatusResult {
     let node = graph::node(node)?;
     let mut work = node.work();
-    if work.kind() != 0 {
-        return Err(Status::INVALID_VALUE);
-    }
-    *work = kernel_of(parameters, kind_of(&work))?;
-    Ok(())
+    let new = kernel_of(parameters, kind_of(&work))?;
+    work.replace(new)
 }
 
 /// Returns an attribute of 64 bytes: whether the launch is cooperative, or its clusters. The others read as 0, as the

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mneme_abi::cuda::structures::{Copy2d, Copy3d, CopySide, Fill, HostCall, memory_type};
 
 use super::{arrays, graph_memory};
-use crate::status::Status;
+use crate::status::{Status, StatusResult};
 
 /// The extents of a launch.
 #[derive(Clone, Copy)]
@@ -144,7 +144,11 @@ pub enum Work {
     Copy(Copy3d),
     Fill(Fill),
     Host(HostCall),
+    /// A graph that the node owns. Its own nodes do its work.
+    Child(usize),
     Nothing,
+    Wait(usize),
+    Record(usize),
     Allocate(Arc<graph_memory::GraphAddresses>),
     /// Frees memory that an earlier node has allocated.
     Free(u64),
@@ -154,6 +158,15 @@ pub enum Work {
 unsafe impl Send for Work {}
 
 impl Work {
+    /// Takes on other work of the same kind.
+    pub fn replace(&mut self, new: Self) -> StatusResult {
+        if self.kind() != new.kind() {
+            return Err(Status::INVALID_VALUE);
+        }
+        *self = new;
+        Ok(())
+    }
+
     /// `CUgraphNodeType`
     pub fn kind(&self) -> u32 {
         match self {
@@ -161,7 +174,10 @@ impl Work {
             Work::Copy(_) => 1,
             Work::Fill(_) => 2,
             Work::Host(_) => 3,
+            Work::Child(_) => 4,
             Work::Nothing => 5,
+            Work::Wait(_) => 6,
+            Work::Record(_) => 7,
             Work::Allocate(_) => 10,
             Work::Free(_) => 11,
         }

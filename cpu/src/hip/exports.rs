@@ -13,6 +13,7 @@ use crate::driver::graph_nodes::{self, At};
 use crate::driver::memory::Reach;
 use crate::driver::work::CopyEnd::{Device, Host};
 use crate::driver::work::LaunchExtents;
+use crate::driver::work::Work;
 use crate::driver::{
     context, copy, device, ends, event, executable, function, graph, launch, lookup, memory, module, sharing, stream,
     virtual_memory, waiting,
@@ -432,6 +433,33 @@ hip_exports! {
     hipGraphAddHostNode: (node, graph, after, count, parameters) =>
         graph_nodes::host(node, At { graph, after, count }, parameters);
     hipGraphHostNodeGetParams: (node, parameters) => graph_nodes::host_parameters(node, parameters);
+    hipGraphAddChildGraphNode: (node, graph, after, count, child) =>
+        graph_nodes::child(node, At { graph, after, count }, child);
+    hipGraphChildGraphNodeGetGraph: (node, graph) => graph_nodes::graph_of_child(node, graph);
+    hipGraphAddEventRecordNode: (node, graph, after, count, event) =>
+        At { graph, after, count }.add(node, Work::Record(event));
+    hipGraphAddEventWaitNode: (node, graph, after, count, event) =>
+        At { graph, after, count }.add(node, Work::Wait(event));
+    hipGraphEventRecordNodeGetEvent: (node, event) => graph_nodes::event_of(node, event);
+    hipGraphEventWaitNodeGetEvent: (node, event) => graph_nodes::event_of(node, event);
+    hipGraphMemcpyNodeSetParams1D: (node, to, from, bytes, kind) =>
+        graph_nodes::set(node, own_graph::line_of(to, from, bytes, kind)?);
+    hipGraphMemsetNodeSetParams: (node, parameters) => graph_nodes::set(node, own_graph::fill_of(parameters)?);
+    hipGraphHostNodeSetParams: (node, parameters) => graph_nodes::set(node, graph_nodes::host_of(parameters)?);
+    hipGraphEventRecordNodeSetEvent: (node, event) => graph_nodes::set(node, Work::Record(event));
+    hipGraphEventWaitNodeSetEvent: (node, event) => graph_nodes::set(node, Work::Wait(event));
+    hipGraphExecMemcpyNodeSetParams1D: (executable, node, to, from, bytes, kind) =>
+        executable::set(executable, node, own_graph::line_of(to, from, bytes, kind)?);
+    hipGraphExecMemsetNodeSetParams: (executable, node, parameters) =>
+        executable::set(executable, node, own_graph::fill_of(parameters)?);
+    hipGraphExecHostNodeSetParams: (executable, node, parameters) =>
+        executable::set(executable, node, graph_nodes::host_of(parameters)?);
+    hipGraphExecEventRecordNodeSetEvent: (executable, node, event) =>
+        executable::set(executable, node, Work::Record(event));
+    hipGraphExecEventWaitNodeSetEvent: (executable, node, event) =>
+        executable::set(executable, node, Work::Wait(event));
+    hipGraphExecChildGraphNodeSetParams: (executable, node, graph) => executable::set_child(executable, node, graph);
+    hipGraphNodeSetEnabled: (executable, node, enabled) => executable::set_enabled(executable, node, enabled);
     hipGraphAddEmptyNode: (node, graph, after, count) => graph_nodes::empty(node, At { graph, after, count });
     hipGraphAddMemAllocNode: (node, graph, after, count, parameters) =>
         graph_nodes::allocation(node, At { graph, after, count }, parameters);

@@ -8,7 +8,7 @@ use mneme_abi::hip::structures::{FillNode, KernelNodeParameters};
 use crate::abi::{In, Out};
 use crate::driver::executable;
 use crate::driver::graph_nodes::{self, At};
-use crate::driver::work::LaunchExtents;
+use crate::driver::work::{LaunchExtents, Work};
 use crate::runtime::launch::as_configuration;
 use crate::runtime::volumes::described;
 use crate::runtime::{memory, registration};
@@ -57,9 +57,17 @@ pub fn kernel_parameters(node: usize, out: Out<KernelNodeParameters>) -> StatusR
     })
 }
 
-pub fn add_fill(out: Out<usize>, at: At, node: In<FillNode>) -> StatusResult {
+pub fn fill_of(node: In<FillNode>) -> Result<Work, Status> {
     let FillNode { to, element, height, pitch, value, width } = node.get()?;
-    graph_nodes::fill(out, at, In::from(&Fill { to, pitch, value, element, width, height }))
+    Ok(Work::Fill(Fill { to, pitch, value, element, width, height }))
+}
+
+pub fn line_of(to: u64, from: u64, bytes: usize, kind: u32) -> Result<Work, Status> {
+    memory::line(to, from, bytes, super::memory::direction(kind)).map(Work::Copy)
+}
+
+pub fn add_fill(out: Out<usize>, at: At, node: In<FillNode>) -> StatusResult {
+    at.add(out, fill_of(node)?)
 }
 
 pub fn fill_parameters(node: usize, out: Out<FillNode>) -> StatusResult {
@@ -74,5 +82,5 @@ pub fn add_copy(out: Out<usize>, at: At, what: In<VolumeCopy>) -> StatusResult {
 }
 
 pub fn add_line(out: Out<usize>, at: At, to: u64, from: u64, bytes: usize, kind: u32) -> StatusResult {
-    graph_nodes::copy(out, at, In::from(&memory::line(to, from, bytes, super::memory::direction(kind))?))
+    at.add(out, line_of(to, from, bytes, kind)?)
 }

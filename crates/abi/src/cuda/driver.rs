@@ -488,6 +488,8 @@ declare! { ($)
     10020 cuGraphExecHostNodeSetParams(executable: *mut c_void, node: *mut c_void, parameters: *const c_void);
     11010 cuGraphExecChildGraphNodeSetParams(executable: *mut c_void, node: *mut c_void, parameters: *const c_void);
     12020 cuGraphExecNodeSetParams(executable: *mut c_void, node: *mut c_void, parameters: *const c_void);
+    11010 cuGraphExecEventRecordNodeSetEvent(executable: *mut c_void, node: *mut c_void, event: CUevent);
+    11010 cuGraphExecEventWaitNodeSetEvent(executable: *mut c_void, node: *mut c_void, event: CUevent);
     11060 cuGraphNodeSetEnabled(executable: *mut c_void, node: *mut c_void, enabled: c_uint);
     10000 cuGraphChildGraphNodeGetGraph(node: *mut c_void, graph: *mut *mut c_void);
     10000 cuGraphClone(clone: *mut *mut c_void, graph: *mut c_void);
@@ -502,6 +504,14 @@ declare! { ($)
     10000 cuGraphMemsetNodeGetParams(node: *mut c_void, parameters: *mut CUDA_MEMSET_NODE_PARAMS);
     10000 cuGraphNodeFindInClone(twin: *mut *mut c_void, node: *mut c_void, clone: *mut c_void);
     10000 cuGraphNodeGetType(node: *mut c_void, kind: *mut c_uint);
+    11010 cuGraphEventRecordNodeGetEvent(node: *mut c_void, event: *mut CUevent);
+    11010 cuGraphEventWaitNodeGetEvent(node: *mut c_void, event: *mut CUevent);
+    10000 cuGraphMemcpyNodeSetParams(node: *mut c_void, parameters: *const c_void);
+    10000 cuGraphMemsetNodeSetParams(node: *mut c_void, parameters: *const c_void);
+    10000 cuGraphHostNodeSetParams(node: *mut c_void, parameters: *const c_void);
+    11010 cuGraphEventRecordNodeSetEvent(node: *mut c_void, event: CUevent);
+    11010 cuGraphEventWaitNodeSetEvent(node: *mut c_void, event: CUevent);
+    12020 cuGraphNodeSetParams(node: *mut c_void, parameters: *mut c_void);
     // Arrays, textures and surfaces
     3020 cuArrayCreate_v2(array: *mut CUarray, description: *const CUDA_ARRAY_DESCRIPTOR);
     3020 cuArrayGetDescriptor_v2(description: *mut CUDA_ARRAY_DESCRIPTOR, array: CUarray);
@@ -538,6 +548,15 @@ declare! { ($)
         parameters: *const CUDA_HOST_NODE_PARAMS
     );
     10000 cuGraphAddEmptyNode(node: *mut *mut c_void, graph: *mut c_void, after: *const *mut c_void, count: usize);
+    10000 cuGraphAddChildGraphNode(
+        node: *mut *mut c_void, graph: *mut c_void, after: *const *mut c_void, count: usize, child: *mut c_void
+    );
+    11010 cuGraphAddEventRecordNode(
+        node: *mut *mut c_void, graph: *mut c_void, after: *const *mut c_void, count: usize, event: CUevent
+    );
+    11010 cuGraphAddEventWaitNode(
+        node: *mut *mut c_void, graph: *mut c_void, after: *const *mut c_void, count: usize, event: CUevent
+    );
     11040 cuGraphAddMemAllocNode(
         node: *mut *mut c_void, graph: *mut c_void, after: *const *mut c_void, count: usize,
         parameters: *mut CUDA_MEM_ALLOC_NODE_PARAMS
