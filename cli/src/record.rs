@@ -122,7 +122,7 @@ pub fn run(options: &RecordOptions) -> Result<std::convert::Infallible, CommandE
     }
     warn_of_unchanged(&merged(&summaries));
     let is_unknown = options.strict && summaries.iter().any(|summary| summary.unfinished && summary.selected);
-    let is_failure = is_unknown || report::is_failure(&merged(&summaries), options.strict);
+    let is_failure = is_unknown || report::is_failure(&summaries, options.strict);
     if status.success() && mode == RecorderMode::Record && is_failure {
         std::process::exit(exit::NOT_RECORDED);
     }

@@ -135,8 +135,10 @@ fn write_json(
 
 /// Whether a selected launch was not recorded because something broke or, if `strict`, because its kind cannot be
 /// recorded.
-pub fn is_failure(kernels: &[KernelSummary], strict: bool) -> bool {
-    kernels.iter().flat_map(|kernel| &kernel.failures).any(|failure| failure.broken || strict)
+pub fn is_failure(summaries: &[RecorderSummary], strict: bool) -> bool {
+    let kernels = merged(summaries);
+    strict && !merged_graphs(summaries).whole.is_empty()
+        || kernels.iter().flat_map(|kernel| &kernel.failures).any(|failure| failure.broken || strict)
 }
 
 /// The closing text of a run; may be empty.
@@ -503,7 +505,8 @@ mod tests {
         );
         assert!(text.starts_with("KERNEL  LAUNCHES  GPU TIME"), "{text}");
         assert!(text.contains("b(int): 2 launches not recorded: device not idle\n"), "{text}");
-        assert!(is_failure(&[broken], false) && !is_failure(&[kernel("a")], true));
+        let of = |kernel| [summary(RecorderMode::Record, vec![kernel])];
+        assert!(is_failure(&of(broken), false) && !is_failure(&of(kernel("a")), true));
     }
 
     #[test]
@@ -513,24 +516,17 @@ mod tests {
             instances: 0,
             ..kernel("b")
         };
-        assert!(
-            !is_failure(std::slice::from_ref(&refused), false) && is_failure(&[refused.clone(), kernel("a")], true)
-        );
-        let text =
-            text(RecorderMode::Record, "app", ExitStatus::default(), &[summary(RecorderMode::Record, vec![refused])]);
+        let summaries = [summary(RecorderMode::Record, vec![refused, kernel("a")])];
+        assert!(!is_failure(&summaries, false) && is_failure(&summaries, true));
+        let text = text(RecorderMode::Record, "app", ExitStatus::default(), &summaries);
         assert!(text.contains("b: 4 launches not recorded: no LLVM IR\n"), "{text}");
     }
 
     #[test]
     fn what_the_driver_refused_is_told_and_no_failure() {
-        let kernels = [KernelSummary { rejected: 1, ..kernel("a") }];
-        assert!(!is_failure(&kernels, true));
-        let text = text(
-            RecorderMode::Record,
-            "app",
-            ExitStatus::default(),
-            &[summary(RecorderMode::Record, kernels.to_vec())],
-        );
+        let summaries = [summary(RecorderMode::Record, vec![KernelSummary { rejected: 1, ..kernel("a") }])];
+        assert!(!is_failure(&summaries, true));
+        let text = text(RecorderMode::Record, "app", ExitStatus::default(), &summaries);
         assert!(text.contains("a: 1 launch refused by the driver\n"), "{text}");
     }
 
@@ -541,7 +537,7 @@ mod tests {
             ..kernel("a")
         };
         let summaries = [false, true].map(|broken| summary(RecorderMode::Record, vec![failed(broken)]));
-        assert!(is_failure(&merged(&summaries), false));
+        assert!(is_failure(&summaries, false));
     }
 
     #[test]
@@ -577,8 +573,10 @@ mod tests {
     #[test]
     fn graphs_and_libraries_that_are_not_watched_are_named() {
         let text = |summary| text(RecorderMode::Record, "app", ExitStatus::default(), &[summary]);
-        let graphs = GraphLaunches { expanded: 0, whole: [("a reason".to_owned(), 2)].into() };
+        let graphs = GraphLaunches { expanded: 0, complete: 0, whole: [("a reason".to_owned(), 2)].into() };
         let with_graphs = RecorderSummary { graphs, ..summary(RecorderMode::Record, vec![]) };
+        let summaries = [with_graphs.clone()];
+        assert!(!is_failure(&summaries, false) && is_failure(&summaries, true));
         assert_eq!(text(with_graphs.clone()), "mneme: 2 graph launches not recorded: a reason\n");
         let both = RecorderSummary { kernels: vec![kernel("a")], ..with_graphs };
         assert!(text(both.clone()).starts_with("KERNEL") && text(both).ends_with("not recorded: a reason\n"));

@@ -77,7 +77,7 @@ macro_rules! every_hook {
         cuStreamBatchMemOp, cuStreamBatchMemOp_ptsz => gated;
         cuStreamBatchMemOp_v2, cuStreamBatchMemOp_v2_ptsz => gated;
     }
-    "tracked, because synchronising is an error while a stream is captured" ["interposer/tests/recording.rs: nothing_waits_while_another_stream_is_captured", "tests/tests/e2e/coverage.rs: graphs"] {
+    "tracked, because synchronising is an error while a stream is captured" ["interposer/tests/recording.rs: nothing_waits_while_another_stream_is_captured", "tests/tests/e2e/graphs.rs: kernels_of_captured_graphs_and_of_nodes_are_recorded"] {
         cuStreamBeginCapture, cuStreamBeginCapture_ptsz => (captures::begin);
         cuStreamBeginCapture_v2, cuStreamBeginCapture_v2_ptsz => (|stream, _| captures::begin(stream));
         cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz =>
@@ -92,28 +92,28 @@ macro_rules! every_hook {
         cuStreamDestroy => {captures::destroy};
         cuStreamDestroy_v2 => {captures::destroy};
     }
-    "launched as a whole, without recording its kernels; with `MNEME_GRAPHS=expand` node by node, each kernel as if launched alone" ["tests/tests/e2e/coverage.rs: graphs", "tests/tests/e2e/coverage.rs: graphs_are_expanded_on_request"] {
+    "launched node by node while a kernel lacks an instance, each kernel as if launched alone, otherwise as a whole" ["tests/tests/e2e/graphs.rs: a_graph_is_launched_whole_once_its_kernels_are_recorded", "tests/tests/e2e/graphs.rs: graphs_are_expanded_on_request"] {
         cuGraphLaunch => (|executable, stream| graphs::launch(executable, stream, STREAM_LEGACY));
         cuGraphLaunch_ptsz => (|executable, stream| graphs::launch(executable, stream, STREAM_PER_THREAD));
     }
-    "tracked for `MNEME_GRAPHS=expand`" ["tests/tests/e2e/coverage.rs: graphs_are_expanded_on_request"] {
+    "followed, because an executable graph cannot be read back" ["tests/tests/e2e/graphs.rs: updates_are_followed", "tests/tests/e2e/graphs.rs: graphs_are_expanded_on_request"] {
         cuGraphInstantiate => (|executable, graph, _, _, _| graphs::instantiate(executable, graph, 0));
         cuGraphInstantiate_v2 => (|executable, graph, _, _, _| graphs::instantiate(executable, graph, 0));
         cuGraphInstantiateWithFlags => (graphs::instantiate);
         cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz => (graphs::instantiate_with_parameters);
         cuGraphExecUpdate => (|executable, graph, _, _| graphs::update(executable, graph));
         cuGraphExecUpdate_v2 => (|executable, graph, _| graphs::update(executable, graph));
-        cuGraphExecKernelNodeSetParams_v2 => (graphs::set_kernel);
+        cuGraphExecKernelNodeSetParams => (changes::kernel_of_11);
+        cuGraphExecKernelNodeSetParams_v2 => (changes::kernel);
+        cuGraphExecMemcpyNodeSetParams => (|executable, node, new, _| changes::copy(executable, node, new));
+        cuGraphExecMemsetNodeSetParams => (|executable, node, new, _| changes::fill(executable, node, new));
+        cuGraphExecHostNodeSetParams => (changes::host);
+        cuGraphExecEventRecordNodeSetEvent => (changes::record);
+        cuGraphExecEventWaitNodeSetEvent => (changes::wait);
+        cuGraphExecChildGraphNodeSetParams => (|executable, node, new| changes::child(executable, node, new.cast_mut()));
+        cuGraphExecNodeSetParams => (changes::any);
+        cuGraphNodeSetEnabled => (changes::enabled);
         cuGraphExecDestroy => (graphs::destroy);
-    }
-    "tracked for `MNEME_GRAPHS=expand`; this graph is launched as a whole afterwards" ["tests/tests/e2e/coverage.rs: graphs_are_expanded_on_request"] {
-        cuGraphExecKernelNodeSetParams => (|executable, node, _| graphs::change(executable, node));
-        cuGraphExecMemcpyNodeSetParams => (|executable, node, _, _| graphs::change(executable, node));
-        cuGraphExecMemsetNodeSetParams => (|executable, node, _, _| graphs::change(executable, node));
-        cuGraphExecHostNodeSetParams => (|executable, node, _| graphs::change(executable, node));
-        cuGraphExecChildGraphNodeSetParams => (|executable, node, _| graphs::change(executable, node));
-        cuGraphExecNodeSetParams => (|executable, node, _| graphs::change(executable, node));
-        cuGraphNodeSetEnabled => (|executable, node, _| graphs::change(executable, node));
     }
     "served from the arena" ["tests/tests/e2e/programs.rs: memory", "interposer/tests/recording.rs: every_way_to_the_driver_is_hooked_and_recorded"] {
         cuMemAlloc_v2 => (served::allocate);
@@ -378,32 +378,32 @@ macro_rules! every_hip_hook {
     "tracked, because it ends the capture of the stream" ["interposer/src/driver/captures.rs: a_capture_ends_with_what_it_takes_place_in"] {
         hipStreamDestroy => {captures::destroy};
     }
-    "launched as a whole, without recording its kernels; with `MNEME_GRAPHS=expand` node by node, each kernel as if launched alone" ["tests/tests/e2e/hip.rs: graphs_are_expanded_on_request"] {
+    "launched node by node while a kernel lacks an instance, each kernel as if launched alone, otherwise as a whole" ["tests/tests/e2e/hip.rs: graphs_are_expanded_on_request"] {
         hipGraphLaunch => (|executable, stream| graphs::launch(executable, stream, STREAM_LEGACY));
         hipGraphLaunch_spt => (|executable, stream| graphs::launch(executable, stream, STREAM_PER_THREAD));
     }
-    "tracked for `MNEME_GRAPHS=expand`" ["tests/tests/e2e/hip.rs: graphs_are_expanded_on_request"] {
+    "followed, because an executable graph cannot be read back" ["tests/tests/e2e/hip.rs: graphs_are_expanded_on_request"] {
         hipGraphInstantiate => (|executable, graph, _, _, _| graphs::instantiate(executable, graph, 0));
         hipGraphInstantiateWithFlags => (graphs::instantiate);
         hipGraphInstantiateWithParams => (graphs::instantiate_with_parameters);
         hipGraphExecUpdate => (|executable, graph, _, _| graphs::update(executable, graph));
-        hipGraphExecKernelNodeSetParams => (graphs::set_kernel);
+        hipGraphExecKernelNodeSetParams => (changes::kernel);
         hipGraphExecDestroy => (graphs::destroy);
     }
-    "tracked for `MNEME_GRAPHS=expand`; this graph is launched as a whole afterwards" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
-        hipGraphExecMemcpyNodeSetParams => (|executable, node, _| graphs::change(executable, node));
-        hipGraphExecMemcpyNodeSetParams1D => (|executable, node, _, _, _, _| graphs::change(executable, node));
-        hipGraphExecMemcpyNodeSetParamsFromSymbol => (|executable, node, _, _, _, _, _|
-            graphs::change(executable, node));
-        hipGraphExecMemcpyNodeSetParamsToSymbol => (|executable, node, _, _, _, _, _|
-            graphs::change(executable, node));
-        hipGraphExecMemsetNodeSetParams => (|executable, node, _| graphs::change(executable, node));
-        hipGraphExecHostNodeSetParams => (|executable, node, _| graphs::change(executable, node));
-        hipGraphExecChildGraphNodeSetParams => (|executable, node, _| graphs::change(executable, node));
-        hipGraphExecNodeSetParams => (|executable, node, _| graphs::change(executable, node));
-        hipDrvGraphExecMemcpyNodeSetParams => (|executable, node, _, _| graphs::change(executable, node));
-        hipDrvGraphExecMemsetNodeSetParams => (|executable, node, _, _| graphs::change(executable, node));
-        hipGraphNodeSetEnabled => (|executable, node, _| graphs::change(executable, node));
+    "followed, because an executable graph cannot be read back" ["interposer/src/hooks/mod.rs: every_hook_of_hip_passes_its_call_on"] {
+        hipGraphExecMemcpyNodeSetParams => (changes::copy_of_hip);
+        hipGraphExecMemcpyNodeSetParams1D => (changes::line_of_hip);
+        hipGraphExecMemcpyNodeSetParamsFromSymbol => (changes::from_symbol);
+        hipGraphExecMemcpyNodeSetParamsToSymbol => (changes::to_symbol);
+        hipGraphExecMemsetNodeSetParams => (changes::fill_of_hip);
+        hipGraphExecHostNodeSetParams => (changes::host);
+        hipGraphExecEventRecordNodeSetEvent => (changes::record);
+        hipGraphExecEventWaitNodeSetEvent => (changes::wait);
+        hipGraphExecChildGraphNodeSetParams => (changes::child);
+        hipGraphExecNodeSetParams => (changes::any);
+        hipDrvGraphExecMemcpyNodeSetParams => (|executable, node, new, _| changes::copy(executable, node, new));
+        hipDrvGraphExecMemsetNodeSetParams => (|executable, node, new, _| changes::fill_of_hip(executable, node, new));
+        hipGraphNodeSetEnabled => (changes::enabled);
     }
     "served from the arena" ["interposer/tests/hip.rs: a_program_of_hip_is_recorded"] {
         hipMalloc => (served::allocate);

@@ -278,7 +278,7 @@ fn memory_that_cannot_be_page_locked_is_copied_all_the_same() {
 
 #[test]
 fn a_captured_launch_is_counted_and_left_alone() {
-    let run = record(&["proc", "return"], &[("FAKE_CAPTURING", "1")]);
+    let run = record(&["proc", "return"], &[("FAKE_CAPTURING", "1"), ("MNEME_GRAPHS", "whole")]);
     assert!(run.stdout().contains("result 303 201"));
     assert!(
         run.stderr().contains("3 launches, 0 recorded; 3 not recorded: inside a stream capture"),
@@ -292,7 +292,7 @@ fn a_captured_launch_is_counted_and_left_alone() {
 fn nothing_waits_while_another_stream_is_captured() {
     for how in ["capture", "capture-again", "capture-graphics"] {
         let arguments = ["proc", how];
-        let run = record(&arguments, &[]);
+        let run = record(&arguments, &[("MNEME_GRAPHS", "whole")]);
         for output in [run.stdout(), String::from_utf8_lossy(&plain(&arguments).stdout).into()] {
             assert!(output.contains("capture 0 launch 0 free 0 end 0\nlaunch 0 free 0\n"), "{how}: {output}");
         }

@@ -95,7 +95,7 @@ pub struct Batch {
     pub count: u64,
     /// The number of devices to use, 1 or 2.
     pub devices: u32,
-    /// `MNEME_GRAPHS=expand`.
+    /// `MNEME_GRAPHS=expand` instead of the default.
     pub expands_graphs: bool,
     pub processes: Processes,
     /// Numbers of steps to omit.
@@ -149,7 +149,7 @@ impl Batch {
     /// Arguments of `differential` that repeat it.
     pub fn arguments(&self) -> String {
         let Self { from, count, devices, .. } = self;
-        let graphs = if self.expands_graphs { "expand" } else { "whole" };
+        let graphs = if self.expands_graphs { "expand" } else { "default" };
         let processes = self.processes.name();
         let mut line =
             format!("--from {from} --count {count} --devices {devices} --graphs {graphs} --processes {processes}");

@@ -90,17 +90,20 @@ pub struct RecorderSummary {
 pub struct GraphLaunches {
     /// Launches that were expanded node by node; each kernel counts as a launch.
     pub expanded: u64,
+    /// Launches of whole graphs whose kernels had been recorded before, or are not meant to be.
+    pub complete: u64,
     /// Launches of whole graphs, whose kernels are not examined, by reason.
     pub whole: BTreeMap<String, u64>,
 }
 
 impl GraphLaunches {
     pub fn is_empty(&self) -> bool {
-        self.expanded == 0 && self.whole.is_empty()
+        self.expanded == 0 && self.complete == 0 && self.whole.is_empty()
     }
 
     pub fn merge(&mut self, other: &Self) {
         self.expanded += other.expanded;
+        self.complete += other.complete;
         for (reason, count) in &other.whole {
             *self.whole.entry(reason.clone()).or_default() += count;
         }
@@ -117,6 +120,13 @@ impl GraphLaunches {
         let mut text = String::new();
         if self.expanded > 0 {
             let _ = writeln!(text, "mneme: {} done node by node", launches(self.expanded));
+        }
+        if self.complete > 0 {
+            let _ = writeln!(
+                text,
+                "mneme: {} done as a whole, because no kernel had to be recorded",
+                launches(self.complete)
+            );
         }
         for (reason, count) in &self.whole {
             let _ = writeln!(text, "mneme: {} not {done}: {reason}", launches(*count));
@@ -409,12 +419,13 @@ mod tests {
 
     #[test]
     fn launches_of_graphs_add_up() {
-        let one = GraphLaunches { expanded: 1, whole: [("a".to_owned(), 1)].into() };
-        let other = GraphLaunches { expanded: 0, whole: [("a".to_owned(), 2), ("b".to_owned(), 1)].into() };
+        let one = GraphLaunches { expanded: 1, complete: 4, whole: [("a".to_owned(), 1)].into() };
+        let other =
+            GraphLaunches { expanded: 0, complete: 1, whole: [("a".to_owned(), 2), ("b".to_owned(), 1)].into() };
         let summaries = [one, other].map(|graphs| RecorderSummary { graphs, ..RecorderSummary::default() });
         let merged = merged_graphs(&summaries);
-        assert_eq!((merged.expanded, merged.whole["a"], merged.whole["b"]), (1, 3, 1));
-        assert_eq!(merged.text(RecorderMode::Record).lines().count(), 3);
+        assert_eq!((merged.expanded, merged.complete, merged.whole["a"], merged.whole["b"]), (1, 5, 3, 1));
+        assert_eq!(merged.text(RecorderMode::Record).lines().count(), 4);
         assert!(GraphLaunches::default().text(RecorderMode::Record).is_empty());
     }
 

@@ -32,11 +32,17 @@ functions! {
     hipOccupancyMaxActiveBlocksPerMultiprocessor;
     hipStreamGetDevice;
     hipStreamIsCapturing;
+    hipStreamWaitEvent;
     hipEventRecord;
     hipGraphDestroyNode;
     hipGraphKernelNodeGetAttribute;
     hipGraphKernelNodeGetParams;
     hipGraphKernelNodeSetParams;
+    hipGraphMemcpyNodeSetParams;
+    hipGraphMemcpyNodeSetParams1D;
+    hipGraphMemcpyNodeSetParamsFromSymbol;
+    hipGraphMemcpyNodeSetParamsToSymbol;
+    hipGraphMemsetNodeSetParams;
     hipGraphRemoveDependencies;
     hipCtxPushCurrent;
     hipCtxPopCurrent;
@@ -79,6 +85,7 @@ stand_ins! {
     cuFuncGetAttribute => function_attribute;
     cuStreamGetCtx => context_of_stream;
     cuStreamIsCapturing => is_capturing;
+    cuStreamWaitEvent => wait;
 }
 
 /// The handle of the only context on a device.
@@ -163,6 +170,11 @@ pub fn named(stream: CUstream) -> CUstream {
 unsafe extern "C" fn record(event: CUevent, stream: CUstream) -> Status {
     // SAFETY: passed on.
     unsafe { hipEventRecord(event, named(stream)) }
+}
+
+unsafe extern "C" fn wait(stream: CUstream, event: CUevent, flags: c_uint) -> Status {
+    // SAFETY: passed on.
+    unsafe { hipStreamWaitEvent(named(stream), event, flags) }
 }
 
 unsafe extern "C" fn is_capturing(stream: CUstream, status: *mut c_uint) -> Status {
@@ -354,10 +366,11 @@ mod tests {
     /// Events after all work of a context; graph nodes, which HIP represents differently; libraries, because registered
     /// code is not in one; NVIDIA's linker; and loading a function completely.
     const WITHOUT: &[&str] = &[
-        "cuCtxRecordEvent", "cuFuncGetModule", "cuFuncGetName", "cuFuncLoad", "cuGraphHostNodeGetParams",
+        "cuCtxRecordEvent", "cuFuncGetModule", "cuFuncGetName", "cuFuncLoad", "cuGraphAddMemcpyNode",
+        "cuGraphEventRecordNodeGetEvent", "cuGraphEventWaitNodeGetEvent", "cuGraphHostNodeGetParams",
         "cuGraphKernelNodeGetAttribute", "cuGraphKernelNodeGetParams_v2", "cuGraphKernelNodeSetParams_v2",
-        "cuGraphMemcpyNodeGetParams", "cuGraphMemsetNodeGetParams", "cuKernelGetAttribute", "cuKernelGetLibrary",
-        "cuKernelGetName", "cuLibraryGetGlobal", "cuLibraryGetManaged", "cuLinkAddData_v2", "cuLinkComplete",
-        "cuLinkCreate_v2", "cuLinkDestroy",
+        "cuGraphMemcpyNodeGetParams", "cuGraphMemsetNodeGetParams", "cuGraphMemsetNodeSetParams",
+        "cuKernelGetAttribute", "cuKernelGetLibrary", "cuKernelGetName", "cuLibraryGetGlobal", "cuLibraryGetManaged",
+        "cuLinkAddData_v2", "cuLinkComplete", "cuLinkCreate_v2", "cuLinkDestroy",
     ];
 }

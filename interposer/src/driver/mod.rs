@@ -178,19 +178,29 @@ functions! {
     cuFuncGetModule;
     cuFuncGetName;
     cuFuncLoad;
+    cuGraphAddMemcpyNode;
     cuGraphChildGraphNodeGetGraph;
     cuGraphClone;
+    cuGraphCreate;
     cuGraphDestroy;
+    cuGraphEventRecordNodeGetEvent;
+    cuGraphEventRecordNodeSetEvent;
+    cuGraphEventWaitNodeGetEvent;
+    cuGraphEventWaitNodeSetEvent;
     cuGraphGetEdges;
     cuGraphGetNodes;
     cuGraphHostNodeGetParams;
+    cuGraphHostNodeSetParams;
     cuGraphKernelNodeGetAttribute;
     cuGraphKernelNodeGetParams_v2;
     cuGraphKernelNodeSetParams_v2;
     cuGraphMemcpyNodeGetParams;
+    cuGraphMemcpyNodeSetParams;
     cuGraphMemsetNodeGetParams;
+    cuGraphMemsetNodeSetParams;
     cuGraphNodeFindInClone;
     cuGraphNodeGetType;
+    cuGraphNodeSetParams;
     cuKernelGetAttribute;
     cuKernelGetLibrary;
     cuKernelGetName;
@@ -209,8 +219,11 @@ functions! {
     cuOccupancyMaxActiveBlocksPerMultiprocessor;
     cuMemHostGetDevicePointer_v2;
     cuStreamCreate;
+    cuStreamCreateWithPriority;
     cuStreamGetCtx;
+    cuStreamGetPriority;
     cuStreamIsCapturing;
+    cuStreamWaitEvent;
     cuThreadExchangeStreamCaptureMode;
 }
 

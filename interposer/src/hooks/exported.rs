@@ -11,6 +11,7 @@ use crate::kernels::kernel::CodeOwner;
 use crate::kernels::request::LaunchArguments;
 use crate::kernels::{loading, setting};
 use crate::launches::forms::named;
+use crate::launches::graphs::changes;
 use crate::launches::{by_address, forms, graphs, refused, work_items};
 use crate::lifetimes::{contexts as ends, green};
 use crate::memory::bounds::{Touched, meant, touched_volumes};

@@ -13,6 +13,7 @@ use super::key::{Key, LaunchShape};
 use super::known_instances::KnownInstances;
 use super::profile;
 use super::refusal::CodeRefusal;
+use super::request::LaunchRequest;
 use super::tally::{LaunchTally, PLACES};
 use crate::process::settings::{RecorderSettings, settings};
 
@@ -154,6 +155,14 @@ impl KernelProgress {
         self.update_tally(&recorded, settings());
     }
 
+    /// Forgets a launch that a capture turned into a node of a graph.
+    pub fn withdraw(&self, dynamic_hash: u64) {
+        let mut recorded = self.recorded();
+        let launches = self.forget(&mut recorded, dynamic_hash);
+        self.launches.fetch_sub(launches, Ordering::Relaxed);
+        self.update_tally(&recorded, settings());
+    }
+
     /// Ends the recording of a launch. `None` means that a further launch could not be recorded, so its instance is
     /// unchanged.
     pub fn settle(&self, dynamic_hash: u64, key: Key, effect: Option<Effect>) {
@@ -207,6 +216,24 @@ impl KernelProgress {
         launches
     }
 
+    /// Whether a launch of this kernel lacks an instance. Does not count it.
+    pub fn lacks(&self, request: &LaunchRequest) -> bool {
+        // SAFETY: the launch is of this kernel, and in progress or about to be.
+        let repeats = |key: &Key| unsafe { key.is_of(&request.launch, &request.arguments) };
+        if self.is_unfinished() || self.tally.is_given_up() || self.tally.knows(repeats) {
+            return false;
+        }
+        let code = match self.code.get() {
+            None => return true,
+            Some(Err(_)) => return false,
+            Some(Ok(code)) => code,
+        };
+        // SAFETY: as above; the layout is that of the kernel's parameters.
+        let arguments = unsafe { request.arguments.read(code.parameters.layout()) };
+        arguments
+            .is_some_and(|arguments| self.recorded().lacks(code.dynamic_hash(&request.launch, &arguments), settings()))
+    }
+
     pub fn count_failure(&self, reason: &str) {
         self.recorded().count_failures(reason, 1, false);
     }
@@ -243,6 +270,14 @@ impl RecordedInstances {
         occurrences.further -= 1;
         occurrences.is_under_way = true;
         Likeness::Further
+    }
+
+    /// Whether a launch would be recorded now, or when another thread has recorded one like it.
+    fn lacks(&self, dynamic_hash: u64, settings: &RecorderSettings) -> bool {
+        match self.instances.get(&dynamic_hash) {
+            None => !self.is_full(settings),
+            Some(occurrences) => !self.given_up && !occurrences.is_settled(),
+        }
     }
 
     /// Whether a launch is likely to be refused. Recording saves all memory before the driver accepts or refuses the

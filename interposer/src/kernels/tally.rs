@@ -56,6 +56,11 @@ impl LaunchTally {
         closed
     }
 
+    /// Whether a launch would be only counted. Does not count it.
+    pub fn knows(&self, repeats: impl Fn(&Key) -> bool) -> bool {
+        self.closed.load(Ordering::Acquire) || self.entries().any(|entry| repeats(&entry.key))
+    }
+
     #[inline]
     pub fn is_given_up(&self) -> bool {
         self.given_up.load(Ordering::Relaxed)

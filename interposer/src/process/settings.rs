@@ -60,13 +60,34 @@ pub struct RecorderSettings {
     pub arena: bool,
     /// `MNEME_ARENA=on`: keeps the arena in use in a process that shares memory with others.
     pub arena_forced: bool,
-    /// `MNEME_GRAPHS`: `expand` launches graphs node by node, which records their kernels.
-    pub expand_graphs: bool,
+    /// `MNEME_GRAPHS`: which graphs are launched node by node, which records their kernels.
+    pub graphs: GraphExpansion,
     /// `MNEME_PAGE_SIZE`: the size of the arena's address range, in the variable in GiB. Default: the device's memory.
     pub arena_bytes: Option<u64>,
     /// `MNEME_EPILOGUE_TYPE`: gives every allocation separate pages if `mneme record` will convert the recording into a
     /// format of the existing Mneme, which maps allocations that way.
     pub whole_pages: bool,
+}
+
+/// Which launches of graphs are done node by node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GraphExpansion {
+    Never,
+    /// Those with a kernel that lacks an instance.
+    WhileLacking,
+    Always,
+}
+
+impl GraphExpansion {
+    /// Of `MNEME_GRAPHS`. By default a mode that records expands what it needs.
+    fn of(text: Option<&str>, mode: RecorderMode) -> Self {
+        match text.map(|text| text.trim().to_ascii_lowercase()).as_deref() {
+            Some("expand") => Self::Always,
+            Some("whole") => Self::Never,
+            _ if matches!(mode, RecorderMode::Record | RecorderMode::DryRun) => Self::WhileLacking,
+            _ => Self::Never,
+        }
+    }
 }
 
 const LIMIT_VARIABLE: &str = "MNEME_KERNEL_LIMIT";
@@ -181,7 +202,7 @@ impl RecorderSettings {
             // Modes that record nothing do not change the program's allocations.
             arena: !records_nothing && arena.unwrap_or_else(|| !has_neighbours(variable)),
             arena_forced: arena == Some(true),
-            expand_graphs: variable("MNEME_GRAPHS").is_some_and(|text| text.eq_ignore_ascii_case("expand")),
+            graphs: GraphExpansion::of(variable("MNEME_GRAPHS").as_deref(), mode),
             arena_bytes: variable("MNEME_PAGE_SIZE")
                 .and_then(|_| number("MNEME_PAGE_SIZE", 0).checked_mul(1 << 30))
                 .filter(|bytes| *bytes > 0),
@@ -303,6 +324,17 @@ mod tests {
         assert_eq!(settings.max_recordings, 4);
         assert!(settings.selects("anything", ""));
         assert_eq!((settings.arena_bytes, settings.arena), (Some(2 << 30), false));
+    }
+
+    #[test]
+    fn graphs_are_expanded_if_their_kernels_are_recorded() {
+        assert_eq!(read(&[]).graphs, GraphExpansion::WhileLacking);
+        assert_eq!(read(&[("MNEME_GRAPHS", "nonsense")]).graphs, GraphExpansion::WhileLacking);
+        assert_eq!(read(&[("MNEME_GRAPHS", "Expand")]).graphs, GraphExpansion::Always);
+        assert_eq!(read(&[("MNEME_GRAPHS", "whole")]).graphs, GraphExpansion::Never);
+        for mode in ["profile", "apply"] {
+            assert_eq!(read(&[("MNEME_MODE", mode)]).graphs, GraphExpansion::Never, "{mode}");
+        }
     }
 
     #[test]

@@ -29,7 +29,6 @@ use crate::kernels::request::LaunchRequest;
 use crate::memory::allocations::{KernelAccess, LiveAllocation};
 use crate::memory::{access, pageable};
 use crate::process::log::debug;
-use crate::process::settings::settings;
 use crate::process::{linker, recorded_family};
 use crate::snapshot::{self, Destination, SnapshotError};
 
@@ -51,7 +50,7 @@ pub enum InstanceFailure {
     Busy,
     #[error("several waits had reached the limit, and the recorder had not seen the kernel finish yet")]
     Unproven,
-    #[error("inside a stream capture{}", of_captures(settings().expand_graphs))]
+    #[error("inside a stream capture")]
     Captured,
     #[error("another stream is being captured into a graph")]
     Capturing,
@@ -104,15 +103,6 @@ pub enum InstanceFailure {
         "its variable {0} is inline or of a template, and HIP reports its address only if the host uses it; use it on the host, or declare it differently"
     )]
     Inline(String),
-}
-
-/// How to record the kernels of graphs.
-fn of_captures(expands: bool) -> &'static str {
-    if expands {
-        " (the recorder launches the graph node by node, if it can, and records the kernel then)"
-    } else {
-        " (MNEME_GRAPHS=expand records the kernels of graphs)"
-    }
 }
 
 impl InstanceFailure {

@@ -44,7 +44,7 @@ use crate::process::flags::FLAGS;
 use crate::process::held_back::hold_back;
 use crate::process::log::{debug, warning};
 use crate::process::own_stack::on_own_stack;
-use crate::process::settings::{RecorderSettings, settings};
+use crate::process::settings::{GraphExpansion, RecorderSettings, settings};
 
 /// How many launches of a kernel may fail because host threads write, before it is given up.
 const ATTEMPTS: u64 = 3;
@@ -136,6 +136,7 @@ pub fn launch(call: &dyn Fn() -> Status, request: LaunchRequest) -> Status {
     match decision {
         Some(Decision::Record(plan)) if settings().mode == RecorderMode::DryRun => {
             note_planned(&plan);
+            RECORDED.fetch_add(1, Ordering::Relaxed);
             function.kernel.progress.settle(plan.dynamic_hash, plan.key(&request), Some(Effect::ChangedMemory));
             drop(held);
             gate::passing(call)
@@ -156,6 +157,26 @@ pub fn launch(call: &dyn Fn() -> Status, request: LaunchRequest) -> Status {
             gate::passing(call)
         }
     }
+}
+
+/// How many launches were recorded, and kernels given up.
+static RECORDED: AtomicU64 = AtomicU64::new(0);
+
+pub fn recorded() -> u64 {
+    RECORDED.load(Ordering::Relaxed)
+}
+
+/// Whether a launch would be recorded, or could be later. The launch is not made, and not counted.
+pub fn lacks(request: &LaunchRequest) -> bool {
+    if !FLAGS.records.load(Ordering::Acquire) {
+        begin();
+    }
+    let Some(function) = handles::function(request.function) else { return false };
+    FLAGS.records.load(Ordering::Acquire)
+        && function.kernel.is_selected()
+        && !request.launch.is_empty()
+        && output::broken().is_none()
+        && function.kernel.progress.lacks(request)
 }
 
 /// Makes a launch that is not recorded, and checks later whether it finishes.
@@ -383,8 +404,15 @@ fn record(call: &dyn Fn() -> Status, request: &LaunchRequest, plan: Plan) -> Sta
     let (status, outcome) = execute(call, request, &plan);
     let progress = &plan.function.kernel.progress;
     match outcome {
-        Ok(effect) => progress.settle(plan.dynamic_hash, plan.key(request), Some(effect)),
+        Ok(effect) => {
+            RECORDED.fetch_add(1, Ordering::Relaxed);
+            progress.settle(plan.dynamic_hash, plan.key(request), Some(effect));
+        }
         Err(_) if plan.is_further => progress.settle(plan.dynamic_hash, plan.key(request), None),
+        // The graph's launch is the launch, and is recorded then or counted with its reason.
+        Err(InstanceFailure::Captured) if settings().graphs != GraphExpansion::Never => {
+            progress.withdraw(plan.dynamic_hash);
+        }
         Err(InstanceFailure::Rejected(_)) => progress.rejected(plan.dynamic_hash, LaunchShape::of(&request.launch)),
         Err(failure) => {
             let captured = matches!(failure, InstanceFailure::Captured | InstanceFailure::Capturing);
@@ -394,6 +422,7 @@ fn record(call: &dyn Fn() -> Status, request: &LaunchRequest, plan: Plan) -> Sta
             // little.
             let is_of_the_launch = matches!(failure, InstanceFailure::Pageable(_));
             let gives_up = !captured && !may_pass && !is_of_the_launch;
+            RECORDED.fetch_add(u64::from(gives_up), Ordering::Relaxed);
             progress.failed(plan.dynamic_hash, &reason, failure.is_broken(), gives_up);
             if gives_up && output::broken().is_none() {
                 warning!("{} is not recorded any more: {failure}", plan.function.kernel.demangled);

@@ -12,7 +12,7 @@ use mneme_e2e::installation::TestDevice;
 use mneme_system::exit;
 use serde_json::json;
 
-const USAGE: &str = "differential [--from SEED] [--count N | --seconds S] [--devices 1|2] [--batch N] [--graphs whole|expand] [--processes one|same-ids|users] [--replays N] [--skip STEP,…] [--without NAME,…] [--keep FOLDER] [--no-shrink]
+const USAGE: &str = "differential [--from SEED] [--count N | --seconds S] [--devices 1|2] [--batch N] [--graphs default|expand] [--processes one|same-ids|users] [--replays N] [--skip STEP,…] [--without NAME,…] [--keep FOLDER] [--no-shrink]
 
 Runs N sequences (1000 where nothing is said), or as many as S seconds allow, from SEED (0) on, --batch of them (200, on GPUs 25) in a process. The result names the seed to go on with. All
 recorded launches are replayed, with --replays only so many of each batch. Of a sequence that fails the smallest form that still fails is looked for, and the command that repeats it is told. Of eight batches one runs in processes that have the same ids, which takes root, and one in those of two users, unless --processes says which. --without leaves out steps by their names,
@@ -69,7 +69,7 @@ fn options() -> Option<Options> {
             "--replays" => options.replays = value.parse().ok().filter(|count| *count <= 1 << 20)?,
             "--keep" => options.kept = Some(value.into()),
             "--graphs" => {
-                options.expands_graphs = Some(["whole", "expand"].iter().position(|known| *known == value)? == 1)
+                options.expands_graphs = Some(["default", "expand"].iter().position(|known| *known == value)? == 1)
             }
             "--processes" => options.processes = Some(Processes::ALL.into_iter().find(|known| known.name() == value)?),
             "--without" => options.without = value,

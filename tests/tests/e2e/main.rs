@@ -18,6 +18,7 @@ mod evaluating;
 mod evidence;
 mod exporting;
 mod faults;
+mod graphs;
 mod growing;
 mod hip;
 mod housekeeping;

@@ -78,6 +78,11 @@ impl Status {
         self
     }
 
+    /// After a success the status of what comes next, otherwise this one.
+    pub fn and_then(self, next: impl FnOnce() -> Self) -> Self {
+        if self == Self::SUCCESS { next() } else { self }
+    }
+
     fn description(self) -> Option<&'static Description> {
         DESCRIPTIONS.iter().find(|description| description.status == self)
     }

@@ -173,6 +173,11 @@ equivalents! {
     hipGraphLaunch cuGraphLaunch;
     hipGraphUpload cuGraphUpload;
     hipGraphNodeSetEnabled cuGraphNodeSetEnabled;
+    hipGraphEventRecordNodeSetEvent cuGraphEventRecordNodeSetEvent;
+    hipGraphEventWaitNodeSetEvent cuGraphEventWaitNodeSetEvent;
+    hipGraphHostNodeSetParams cuGraphHostNodeSetParams;
+    hipDrvGraphMemcpyNodeSetParams cuGraphMemcpyNodeSetParams;
+    hipGraphNodeSetParams cuGraphNodeSetParams;
     hipDrvLaunchKernelEx cuLaunchKernelEx;
     hipMemsetD2D8 cuMemsetD2D8_v2;
     hipMemsetD2D8Async cuMemsetD2D8Async;

@@ -1,20 +1,21 @@
 //! The differences between graphs of CUDA and of HIP: how to read nodes and how to repeat their work.
 
-use std::collections::HashSet;
 use std::ffi::c_void;
 
 use mneme_abi::cuda::structures::launch_attribute::{
     CLUSTER_DIMENSION as CLUSTER, COOPERATIVE, DEVICE_UPDATABLE_KERNEL_NODE as UPDATABLE,
 };
-use mneme_abi::cuda::structures::{Fill, HostCall, KernelNode};
+use mneme_abi::cuda::structures::{Fill, HostCall, KernelNode, memory_type};
 use mneme_abi::hip::types::{Dimensions, KernelNodeParameters};
 use mneme_device::cuda;
 use mneme_model::launch::{Dim3, Launch, LaunchAttributes};
 use mneme_winners::LaunchDimensions;
 
-use super::nodes::{GraphObstacle, MEMCPY, MEMSET, STREAM_MEMORY, edges_of, nodes_of, parameters};
+use super::nodes::{
+    GraphObstacle, MEMCPY, MEMSET, RECORD, STREAM_MEMORY, WAIT, edges_of, nodes_of, parameters, twin_in,
+};
 use super::{Executable, Graph, GraphNode};
-use crate::driver::{self, CUcontext, CUfunction, CUstream, Status, hip};
+use crate::driver::{self, CUcontext, CUevent, CUfunction, CUstream, Status, hip};
 use crate::kernels::handles;
 use crate::kernels::kernel::CodeOwner;
 use crate::kernels::request::LaunchArguments;
@@ -26,14 +27,23 @@ type AttributeValue = [u32; 16];
 /// `CUDA_MEMCPY3D`, which is only passed on, because its memory types may be newer than this code.
 pub type OpaqueCopy3d = [u64; 25];
 
+/// The most nodes of a graph of HIP with other nodes than kernels.
+const MOST_NODES_OF_PARTS: usize = 2_000;
+
 /// A step of a graph, which calls can repeat.
 pub enum GraphStep {
-    /// A kernel's node, read at each launch because its parameters may change.
+    /// A kernel's node, whose parameters live as long as they are not changed.
     Kernel(GraphNode),
+    /// A copy within device memory.
     Copy(Box<OpaqueCopy3d>),
     Set(Fill),
     Host(HostCall),
+    Record(CUevent),
+    Wait(CUevent),
+    /// A node as a graph of its own.
     Part(GraphPart),
+    /// A disabled node, or a place where branches meet.
+    Nothing,
 }
 
 /// The kernel of a node.
@@ -171,8 +181,16 @@ pub trait GraphInterface {
     /// The kernel was read from a live node; the stream is the application's.
     unsafe fn launch(&self, kernel: &NodeKernel, stream: CUstream) -> Status;
 
-    /// The steps of copies, fills and host functions of a graph, whose nodes are given in a possible order.
-    fn steps(&self, graph: Graph, nodes: &[(GraphNode, u32)]) -> Result<Vec<GraphStep>, GraphObstacle>;
+    /// The step of a node of a graph that is neither a kernel nor a child.
+    fn step(&self, graph: Graph, node: GraphNode, kind: u32) -> Result<GraphStep, GraphObstacle>;
+}
+
+/// The kind of a node (`CUgraphNodeType`).
+pub fn kind_of(interface: &dyn GraphInterface, node: GraphNode) -> Option<u32> {
+    let mut number = u32::MAX;
+    // SAFETY: a node of a live graph, and a place for an enumerator.
+    let status = unsafe { driver::cuGraphNodeGetType(node, &mut number) };
+    (status == Status::SUCCESS).then(|| interface.kind(number))
 }
 
 /// The interface of this process.
@@ -204,8 +222,10 @@ impl GraphInterface for Cuda {
         let mut value = AttributeValue::default();
         // SAFETY: a kernel node, and a place for a value.
         unsafe {
-            if driver::cuGraphKernelNodeGetAttribute(node, COOPERATIVE, value.as_mut_ptr().cast()) == Status::SUCCESS {
-                attributes.cooperative = value[0] != 0;
+            if driver::cuGraphKernelNodeGetAttribute(node, COOPERATIVE, value.as_mut_ptr().cast()) == Status::SUCCESS
+                && value[0] != 0
+            {
+                return Err(GraphObstacle::Cooperative);
             }
             value = AttributeValue::default();
             if driver::cuGraphKernelNodeGetAttribute(node, CLUSTER, value.as_mut_ptr().cast()) == Status::SUCCESS
@@ -259,20 +279,40 @@ impl GraphInterface for Cuda {
         unsafe { driver::hooked::cuLaunchKernelEx::call(&configuration, function, parameters, extra) }
     }
 
-    fn steps(&self, _graph: Graph, nodes: &[(GraphNode, u32)]) -> Result<Vec<GraphStep>, GraphObstacle> {
-        let step = |(node, kind): &(GraphNode, u32)| {
-            Ok(match *kind {
-                MEMCPY => GraphStep::Copy(Box::new(parameters(*node, driver::cuGraphMemcpyNodeGetParams)?)),
-                MEMSET => GraphStep::Set(parameters(*node, driver::cuGraphMemsetNodeGetParams)?),
-                _ => GraphStep::Host(parameters(*node, driver::cuGraphHostNodeGetParams)?),
-            })
-        };
-        nodes.iter().map(step).collect()
+    fn step(&self, _graph: Graph, node: GraphNode, kind: u32) -> Result<GraphStep, GraphObstacle> {
+        Ok(match kind {
+            MEMCPY => {
+                let copy: Box<OpaqueCopy3d> = Box::new(parameters(node, driver::cuGraphMemcpyNodeGetParams)?);
+                if is_within_device(&copy) {
+                    GraphStep::Copy(copy)
+                } else {
+                    GraphStep::Part(GraphPart::of_copy(&copy)?)
+                }
+            }
+            MEMSET => GraphStep::Set(parameters(node, driver::cuGraphMemsetNodeGetParams)?),
+            RECORD => GraphStep::Record(event_of(node, driver::cuGraphEventRecordNodeGetEvent)?),
+            WAIT => GraphStep::Wait(event_of(node, driver::cuGraphEventWaitNodeGetEvent)?),
+            _ => GraphStep::Host(parameters(node, driver::cuGraphHostNodeGetParams)?),
+        })
     }
 }
 
+/// Whether both ends of a copy are arrays or device memory. A graph reads and writes host memory when the copy runs; a
+/// call for a copy of pageable memory may do so earlier, or wait.
+fn is_within_device(copy: &OpaqueCopy3d) -> bool {
+    // The words of `srcMemoryType` and `dstMemoryType`.
+    [copy[4], copy[15]].iter().all(|kind| matches!(*kind as u32, memory_type::DEVICE | memory_type::ARRAY))
+}
+
+fn event_of(node: GraphNode, get: unsafe fn(GraphNode, *mut CUevent) -> Status) -> Result<CUevent, GraphObstacle> {
+    let mut event = std::ptr::null_mut();
+    // SAFETY: the caller passes a node of the function's kind, and a valid place.
+    let status = unsafe { get(node, &mut event) };
+    if status == Status::SUCCESS { Ok(event) } else { Err(GraphObstacle::Unreadable) }
+}
+
 /// HIP reports only the parameters of kernels reliably: for some copies it does not return the right ones, and for a
-/// fill of a volume the depth is missing. So the other nodes are launched as separate graphs.
+/// fill of a volume the depth is missing. So every other node is launched as a graph of its own.
 struct Hip;
 
 impl GraphInterface for Hip {
@@ -374,43 +414,70 @@ impl GraphInterface for Hip {
         }
     }
 
-    fn steps(&self, graph: Graph, nodes: &[(GraphNode, u32)]) -> Result<Vec<GraphStep>, GraphObstacle> {
-        if nodes.is_empty() {
-            return Ok(Vec::new());
+    fn step(&self, graph: Graph, node: GraphNode, _kind: u32) -> Result<GraphStep, GraphObstacle> {
+        // Each of these nodes needs a clone of the graph.
+        if nodes_of(graph).is_none_or(|nodes| nodes.len() > MOST_NODES_OF_PARTS) {
+            return Err(GraphObstacle::TooLarge);
         }
-        Ok(vec![GraphStep::Part(GraphPart::new(graph, nodes)?)])
+        Ok(GraphStep::Part(GraphPart::of_node(graph, node)?))
     }
 }
 
-/// An executable with some nodes of a graph.
+/// An executable with one node of a graph.
 pub struct GraphPart(Executable);
 
 impl GraphPart {
-    fn new(graph: Graph, nodes: &[(GraphNode, u32)]) -> Result<Self, GraphObstacle> {
+    /// A copy, for CUDA.
+    fn of_copy(copy: &OpaqueCopy3d) -> Result<Self, GraphObstacle> {
+        let context = driver::current_context().ok_or(GraphObstacle::Contexts)?;
+        let (mut graph, mut node) = (std::ptr::null_mut(), std::ptr::null_mut());
+        // SAFETY: valid places; the parameters are those of a node that the driver has accepted.
+        unsafe {
+            if driver::cuGraphCreate(&mut graph, 0) != Status::SUCCESS {
+                return Err(GraphObstacle::Unreadable);
+            }
+            let copy = std::ptr::from_ref(copy).cast();
+            let part =
+                match driver::cuGraphAddMemcpyNode(&mut node, graph, std::ptr::null(), 0, copy, context as CUcontext) {
+                    Status::SUCCESS => Self::instantiated(graph),
+                    _ => None,
+                };
+            driver::cuGraphDestroy(graph);
+            part.ok_or(GraphObstacle::Unreadable)
+        }
+    }
+
+    /// Any node, for HIP.
+    fn of_node(graph: Graph, node: GraphNode) -> Result<Self, GraphObstacle> {
         let mut clone = std::ptr::null_mut();
         // SAFETY: a valid place, and a graph that has just been read.
         if unsafe { driver::cuGraphClone(&mut clone, graph) } != Status::SUCCESS {
             return Err(GraphObstacle::Unreadable);
         }
-        let part = Self::of_clone(clone, nodes);
+        let part = Self::of_clone(clone, node);
         // SAFETY: the clone made above, which has no other references: an executable has its own nodes.
         unsafe { driver::cuGraphDestroy(clone) };
         part.ok_or(GraphObstacle::Unreadable)
     }
 
-    /// Destroys the other nodes of a clone. Removes their edges first, because versions before 6.3 miscount them.
-    fn of_clone(clone: Graph, nodes: &[(GraphNode, u32)]) -> Option<Self> {
-        let twin_of = |node: GraphNode| {
-            let mut twin = std::ptr::null_mut();
-            // SAFETY: a valid place, a node of the original, and its clone.
-            let status = unsafe { driver::cuGraphNodeFindInClone(&mut twin, node, clone) };
-            (status == Status::SUCCESS).then_some(twin)
+    fn instantiated(graph: Graph) -> Option<Self> {
+        let mut executable = std::ptr::null_mut();
+        // SAFETY: a valid place, and a live graph.
+        let status = unsafe {
+            if recorded_family::is_hip() {
+                driver::hooked::hipGraphInstantiateWithFlags::call(&mut executable, graph, 0)
+            } else {
+                driver::hooked::cuGraphInstantiateWithFlags::call(&mut executable, graph, 0)
+            }
         };
-        let kept: HashSet<GraphNode> = nodes.iter().map(|(node, _)| twin_of(*node)).collect::<Option<_>>()?;
+        (status == Status::SUCCESS).then_some(Self(executable))
+    }
+
+    /// Destroys the other nodes of a clone. Removes their edges first, because versions before 6.3 miscount them.
+    fn of_clone(clone: Graph, node: GraphNode) -> Option<Self> {
+        let kept = twin_in(clone, node)?;
         let nodes = nodes_of(clone)?;
-        let (from, to) = edges_of(clone)?;
-        let is_between_kept = |(from, to): &(GraphNode, GraphNode)| kept.contains(from) && kept.contains(to);
-        let (from, to): (Vec<_>, Vec<_>) = from.into_iter().zip(to).filter(|edge| !is_between_kept(edge)).unzip();
+        let (from, to) = edges_of(clone).ok()?;
         // SAFETY: edges of the clone.
         let status = unsafe { hip::hipGraphRemoveDependencies(clone, from.as_ptr(), to.as_ptr(), from.len()) };
         if status != Status::SUCCESS {
@@ -418,28 +485,37 @@ impl GraphPart {
         }
         for node in nodes {
             // SAFETY: a node of the clone.
-            if !kept.contains(&node) && unsafe { hip::hipGraphDestroyNode(node) } != Status::SUCCESS {
+            if node != kept && unsafe { hip::hipGraphDestroyNode(node) } != Status::SUCCESS {
                 return None;
             }
         }
-        let (mut executable, flags) = (std::ptr::null_mut(), 0);
-        // SAFETY: a valid place, and the clone.
-        let status = unsafe { driver::hooked::hipGraphInstantiateWithFlags::call(&mut executable, clone, flags) };
-        (status == Status::SUCCESS).then_some(Self(executable))
+        Self::instantiated(clone)
     }
 
     /// # Safety
-    /// The stream is the application's.
+    /// The stream is alive.
     pub unsafe fn launch(&self, stream: CUstream) -> Status {
         // SAFETY: an executable of the recorder; the caller's promise.
-        unsafe { driver::hooked::hipGraphLaunch::call(self.0, hip::named(stream)) }
+        unsafe {
+            if recorded_family::is_hip() {
+                driver::hooked::hipGraphLaunch::call(self.0, hip::named(stream))
+            } else {
+                driver::hooked::cuGraphLaunch::call(self.0, stream)
+            }
+        }
     }
 }
 
 impl Drop for GraphPart {
     fn drop(&mut self) {
         // SAFETY: an executable of the recorder, which is not launched any more.
-        unsafe { driver::hooked::hipGraphExecDestroy::call(self.0) };
+        unsafe {
+            if recorded_family::is_hip() {
+                driver::hooked::hipGraphExecDestroy::call(self.0)
+            } else {
+                driver::hooked::cuGraphExecDestroy::call(self.0)
+            }
+        };
     }
 }
 

@@ -11,6 +11,8 @@ pub const MEMSET: u32 = CUgraphNodeType::CU_GRAPH_NODE_TYPE_MEMSET as u32;
 pub const HOST: u32 = CUgraphNodeType::CU_GRAPH_NODE_TYPE_HOST as u32;
 pub const CHILD: u32 = CUgraphNodeType::CU_GRAPH_NODE_TYPE_GRAPH as u32;
 pub const EMPTY: u32 = CUgraphNodeType::CU_GRAPH_NODE_TYPE_EMPTY as u32;
+pub const WAIT: u32 = CUgraphNodeType::CU_GRAPH_NODE_TYPE_WAIT_EVENT as u32;
+pub const RECORD: u32 = CUgraphNodeType::CU_GRAPH_NODE_TYPE_EVENT_RECORD as u32;
 pub const STREAM_MEMORY: u32 = CUgraphNodeType::CU_GRAPH_NODE_TYPE_BATCH_MEM_OP as u32;
 
 /// Why a graph cannot be launched node by node.
@@ -30,8 +32,24 @@ pub enum GraphObstacle {
     Unreadable,
     #[error("its child graphs are nested too deep")]
     TooDeep,
-    #[error("it has nodes that wait for or record events")]
-    Events,
+    #[error("it has more nodes than the recorder copies")]
+    TooLarge,
+    #[error("it has programmatic edges")]
+    ProgrammaticEdges,
+    #[error("kernels launch it too")]
+    ForDevice,
+    #[error("another stream was being captured")]
+    Capturing,
+    #[error("it was launched as a whole into another stream before")]
+    OtherStream,
+    #[error("another thread was launching it")]
+    Concurrent,
+    #[error("the driver refuses streams for its branches")]
+    NoStreams,
+    #[error("launching it node by node recorded nothing new")]
+    InVain,
+    #[error("its nodes were changed after all its kernels had been recorded")]
+    ChangedLater,
     #[error("it has nodes for semaphores of other programs")]
     Semaphores,
     #[error("it has nodes that allocate or free memory")]
@@ -76,19 +94,34 @@ pub fn nodes_of(graph: Graph) -> Option<Vec<GraphNode>> {
     Some(nodes)
 }
 
+/// `CUDA_ERROR_LOSSY_QUERY`: the graph has edges with data, which this function does not return.
+const LOSSY_QUERY: Status = Status(402);
+
 /// The edges of a graph: the nodes from which, and to which, they lead.
-pub fn edges_of(graph: Graph) -> Option<(Vec<GraphNode>, Vec<GraphNode>)> {
+pub fn edges_of(graph: Graph) -> Result<(Vec<GraphNode>, Vec<GraphNode>), GraphObstacle> {
+    let read = |from, to, count: &mut usize| {
+        // SAFETY: a live graph, and no places, or as many as the number says.
+        match unsafe { driver::cuGraphGetEdges(graph, from, to, count) } {
+            Status::SUCCESS => Ok(()),
+            LOSSY_QUERY => Err(GraphObstacle::ProgrammaticEdges),
+            _ => Err(GraphObstacle::Unreadable),
+        }
+    };
     let mut count = 0;
-    // SAFETY: a live graph; without places for edges only their number is written.
-    let status = unsafe { driver::cuGraphGetEdges(graph, std::ptr::null_mut(), std::ptr::null_mut(), &mut count) };
-    if status != Status::SUCCESS {
-        return None;
-    }
+    read(std::ptr::null_mut(), std::ptr::null_mut(), &mut count)?;
     let (mut from, mut to) = (vec![std::ptr::null_mut(); count], vec![std::ptr::null_mut(); count]);
-    // SAFETY: the places have the length that is passed.
-    let read = count == 0
-        || unsafe { driver::cuGraphGetEdges(graph, from.as_mut_ptr(), to.as_mut_ptr(), &mut count) } == Status::SUCCESS;
-    read.then_some((from, to))
+    if count > 0 {
+        read(from.as_mut_ptr(), to.as_mut_ptr(), &mut count)?;
+    }
+    Ok((from, to))
+}
+
+/// The clone of a node in the clone of its graph.
+pub fn twin_in(clone: Graph, node: GraphNode) -> Option<GraphNode> {
+    let mut twin = std::ptr::null_mut();
+    // SAFETY: a valid place, a node of the original, and its clone.
+    let status = unsafe { driver::cuGraphNodeFindInClone(&mut twin, node, clone) };
+    (status == Status::SUCCESS).then_some(twin)
 }
 
 /// The graph of a child node, which owns it.

@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::cloned::ClonedGraph;
 use super::interface::{NodeKernel, interface};
-use super::nodes::{CHANGED, CHILD, GraphObstacle, KERNEL, child_of, nodes_of};
-use super::steps::{DEEPEST, kind_of};
-use super::{ClonedGraph, Executable, Graph, GraphNode};
+use super::nodes::{CHANGED, GraphObstacle};
+use super::steps::visit;
+use super::{Executable, Graph, GraphNode};
 use crate::apply::GraphKernel;
 use crate::driver::{CUstream, STREAM_LEGACY, Status, captures, contexts};
 use crate::kernels::request::{Extras, LaunchRequest};
@@ -91,23 +92,6 @@ fn replace(
         found.insert(node as usize, Node { outermost: outermost as usize, kernel: tuned });
     });
     found
-}
-
-/// Calls `see` for every kernel node of a graph and its children, with the node of the outermost graph that contains
-/// it.
-fn visit(graph: Graph, depth: usize, within: Option<GraphNode>, see: &mut dyn FnMut(GraphNode, GraphNode)) {
-    for node in nodes_of(graph).unwrap_or_default() {
-        let outermost = within.unwrap_or(node);
-        match kind_of(interface(), node) {
-            Some(KERNEL) => see(node, outermost),
-            Some(CHILD) if depth < DEEPEST => {
-                if let Some(child) = child_of(node) {
-                    visit(child, depth + 1, Some(outermost), see);
-                }
-            }
-            _ => {}
-        }
-    }
 }
 
 /// Chooses code for a kernel. `None` if it is not tuned.

@@ -3,20 +3,24 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use super::interface::{GraphInterface, GraphStep};
+use super::cloned::{ClonedGraph, Differences};
+use super::interface::{GraphInterface, GraphStep, interface, kind_of};
 use super::nodes::{
-    CHILD, EMPTY, GraphObstacle, HOST, KERNEL, MEMCPY, MEMSET, STREAM_MEMORY, child_of, edges_of, nodes_of,
+    CHILD, EMPTY, GraphObstacle, HOST, KERNEL, MEMCPY, MEMSET, RECORD, STREAM_MEMORY, WAIT, child_of, edges_of,
+    nodes_of,
 };
 use super::{Graph, GraphNode};
-use crate::driver::{self, Status};
 
 /// The limit of nesting of child graphs: deeper than real programs build, and an end for corrupt ones.
-pub const DEEPEST: usize = 16;
+const DEEPEST: usize = 16;
 
-/// The nodes of a graph, each after those that it depends on.
-fn ordered(graph: Graph) -> Option<Vec<GraphNode>> {
-    let (from, to) = edges_of(graph)?;
-    topological(&nodes_of(graph)?, &from, &to)
+/// The most nodes of a graph that is copied, which limits what its instantiation costs.
+const MOST_NODES: usize = 20_000;
+
+/// A step, and the earlier steps that it depends on.
+pub struct Step {
+    pub work: GraphStep,
+    pub after: Vec<usize>,
 }
 
 /// Orders nodes so every edge leads forward. `None` for a cycle.
@@ -42,49 +46,70 @@ fn topological<T: Copy + Eq + Hash>(nodes: &[T], from: &[T], to: &[T]) -> Option
     (ordered.len() == nodes.len()).then_some(ordered)
 }
 
-/// The kind of a node (`CUgraphNodeType`).
-pub fn kind_of(interface: &dyn GraphInterface, node: GraphNode) -> Option<u32> {
-    let mut number = u32::MAX;
-    // SAFETY: a node of a live graph, and a place for an enumerator.
-    let status = unsafe { driver::cuGraphNodeGetType(node, &mut number) };
-    (status == Status::SUCCESS).then(|| interface.kind(number))
+/// Finds the steps of a clone, each after those that it depends on.
+pub fn steps(interface: &dyn GraphInterface, clone: &ClonedGraph) -> Result<Vec<Step>, GraphObstacle> {
+    let mut found = Vec::new();
+    add_steps(interface, clone.graph, &clone.differences, 0, &[], &mut found)?;
+    Ok(found)
 }
 
-pub fn steps(
+/// Adds the steps of a graph that begins after some steps. Returns the steps at its end.
+fn add_steps(
     interface: &dyn GraphInterface,
     graph: Graph,
+    differences: &Differences,
     depth: usize,
-    found: &mut Vec<GraphStep>,
-) -> Result<(), GraphObstacle> {
+    before: &[usize],
+    found: &mut Vec<Step>,
+) -> Result<Vec<usize>, GraphObstacle> {
     if depth > DEEPEST {
         return Err(GraphObstacle::TooDeep);
     }
-    let mut others = Vec::new();
-    for node in ordered(graph).ok_or(GraphObstacle::Unreadable)? {
+    let (from, to) = edges_of(graph)?;
+    let nodes = nodes_of(graph).ok_or(GraphObstacle::Unreadable)?;
+    let ordered = topological(&nodes, &from, &to).ok_or(GraphObstacle::Unreadable)?;
+    let mut after: HashMap<GraphNode, Vec<usize>> = HashMap::new();
+    let mut followers: HashMap<GraphNode, Vec<GraphNode>> = HashMap::new();
+    from.into_iter().zip(to).for_each(|(from, to)| followers.entry(from).or_default().push(to));
+    let mut ends = Vec::new();
+    for node in ordered {
         let kind = kind_of(interface, node).ok_or(GraphObstacle::Unreadable)?;
-        if matches!(kind, KERNEL | CHILD) {
-            found.extend(interface.steps(graph, &std::mem::take(&mut others))?);
-        }
-        match kind {
+        let after_these = after.remove(&node).unwrap_or_else(|| before.to_vec());
+        let work = match kind {
+            _ if differences.disabled.contains(&(node as usize)) => GraphStep::Nothing,
             KERNEL => {
                 interface.kernel(node)?;
-                found.push(GraphStep::Kernel(node));
+                GraphStep::Kernel(node)
             }
-            MEMCPY | MEMSET | HOST => others.push((node, kind)),
-            CHILD => steps(interface, child_of(node).ok_or(GraphObstacle::Unreadable)?, depth + 1, found)?,
-            EMPTY => {}
+            MEMCPY | MEMSET | HOST | RECORD | WAIT => interface.step(graph, node, kind)?,
+            CHILD | EMPTY => GraphStep::Nothing,
             _ => return Err(obstacle(kind).unwrap_or(GraphObstacle::Unreadable)),
+        };
+        found.push(Step { work, after: after_these });
+        if kind == CHILD {
+            let begin = [found.len() - 1];
+            let last = match differences.children.get(&(node as usize)) {
+                Some(child) => add_steps(interface, child.graph, &child.differences, depth + 1, &begin, found)?,
+                None => {
+                    let child = child_of(node).ok_or(GraphObstacle::Unreadable)?;
+                    add_steps(interface, child, differences, depth + 1, &begin, found)?
+                }
+            };
+            found.push(Step { work: GraphStep::Nothing, after: last });
+        }
+        let step = found.len() - 1;
+        match followers.remove(&node) {
+            Some(followers) => followers.into_iter().for_each(|node| after.entry(node).or_default().push(step)),
+            None => ends.push(step),
         }
     }
-    found.extend(interface.steps(graph, &others)?);
-    Ok(())
+    Ok(if ends.is_empty() { before.to_vec() } else { ends })
 }
 
 /// Why one call cannot repeat a node of this kind (`CUgraphNodeType`).
 fn obstacle(kind: u32) -> Option<GraphObstacle> {
     match kind {
-        KERNEL | MEMCPY | MEMSET | HOST | CHILD | EMPTY => None,
-        6 | 7 => Some(GraphObstacle::Events),
+        KERNEL | MEMCPY | MEMSET | HOST | CHILD | EMPTY | RECORD | WAIT => None,
         8 | 9 => Some(GraphObstacle::Semaphores),
         10 | 11 => Some(GraphObstacle::Memory),
         STREAM_MEMORY => Some(GraphObstacle::StreamMemory),
@@ -93,16 +118,48 @@ fn obstacle(kind: u32) -> Option<GraphObstacle> {
     }
 }
 
-/// Why a graph cannot be launched node by node: the first node that prevents it.
-pub fn obstacle_in(interface: &dyn GraphInterface, graph: Graph, depth: usize) -> Option<GraphObstacle> {
+/// Why a graph cannot be launched node by node: the first node that prevents it, or their number.
+pub fn obstacle_in(interface: &dyn GraphInterface, graph: Graph) -> Option<GraphObstacle> {
+    let mut count = 0;
+    obstacle_below(interface, graph, 0, &mut count)
+}
+
+fn obstacle_below(
+    interface: &dyn GraphInterface,
+    graph: Graph,
+    depth: usize,
+    count: &mut usize,
+) -> Option<GraphObstacle> {
     let Some(nodes) = nodes_of(graph) else { return Some(GraphObstacle::Unreadable) };
+    *count += nodes.len();
+    if *count > MOST_NODES {
+        return Some(GraphObstacle::TooLarge);
+    }
     nodes.into_iter().find_map(|node| {
         let Some(kind) = kind_of(interface, node) else { return Some(GraphObstacle::Unreadable) };
         if kind != CHILD || depth >= DEEPEST {
             return obstacle(kind);
         }
-        child_of(node).map_or(Some(GraphObstacle::Unreadable), |child| obstacle_in(interface, child, depth + 1))
+        child_of(node)
+            .map_or(Some(GraphObstacle::Unreadable), |child| obstacle_below(interface, child, depth + 1, count))
     })
+}
+
+/// Calls `see` for every kernel node of a graph and its children, with the node of the outermost graph that contains
+/// it.
+pub fn visit(graph: Graph, depth: usize, within: Option<GraphNode>, see: &mut dyn FnMut(GraphNode, GraphNode)) {
+    for node in nodes_of(graph).unwrap_or_default() {
+        let outermost = within.unwrap_or(node);
+        match kind_of(interface(), node) {
+            Some(KERNEL) => see(node, outermost),
+            Some(CHILD) if depth < DEEPEST => {
+                if let Some(child) = child_of(node) {
+                    visit(child, depth + 1, Some(outermost), see);
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 #[cfg(test)]
