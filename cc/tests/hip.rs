@@ -327,9 +327,8 @@ fn code_for_the_device_alone_has_its_ir() {
     let hipcc = hipcc_clang().is_some_and(|version| version <= NEWEST_CLANG);
     for (compiler, targets, options) in [
         (CLANG, two, &["--offload-device-only"][..]),
-        (CLANG, two, &["--cuda-device-only", "-c", "-g"]),
-        (CLANG, two, &["--offload-device-only", "--offload-compress"]),
-        (CLANG, two, &["--offload-device-only", "-save-temps"]),
+        (CLANG, one, &["--cuda-device-only", "-c", "-g"]),
+        (CLANG, two, &["--offload-device-only", "--offload-compress", "-save-temps"]),
         (CLANG, two, &["--offload-device-only", "--offload-new-driver"]),
         (CLANG, one, &["--offload-device-only", "--no-gpu-bundle-output"]),
         (CLANG, one, &["--offload-device-only", "--no-gpu-bundle-output", "-save-temps"]),

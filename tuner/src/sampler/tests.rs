@@ -141,7 +141,7 @@ fn outcome(point: &Point) -> TrialOutcome {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(12))]
+    #![proptest_config(ProptestConfig::with_cases(5))]
 
     #[test]
     fn points_are_of_the_space_and_none_comes_twice(seed: u64, window in 1usize..9, fraction: bool) {
@@ -160,9 +160,10 @@ proptest! {
     #[test]
     fn a_seed_decides_all(seed: u64) {
         for kind in KINDS.into_iter().skip(1) {
-            let again = || run(kind, &mixed(true), seed, 50, 1, &outcome);
-            prop_assert_eq!(again(), again(), "{:?}", kind);
-            prop_assert_ne!(run(kind, &mixed(true), seed ^ 1, 50, 1, &outcome), again(), "{:?}", kind);
+            let of = |seed| run(kind, &mixed(true), seed, 40, 1, &outcome);
+            let points = of(seed);
+            prop_assert_eq!(&of(seed), &points, "{:?}", kind);
+            prop_assert_ne!(&of(seed ^ 1), &points, "{:?}", kind);
         }
     }
 
@@ -186,11 +187,11 @@ fn best(
     outcome: &dyn Fn(&Point) -> TrialOutcome,
     distance: fn(&Point) -> f64,
 ) -> f64 {
-    let mut found: Vec<f64> = (0..9)
+    let mut found: Vec<f64> = (0..5)
         .map(|seed| run(kind, space, seed, 80, 1, outcome).iter().map(distance).fold(f64::INFINITY, f64::min))
         .collect();
     found.sort_by(f64::total_cmp);
-    found[4]
+    found[2]
 }
 
 #[test]
