@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::Context;
-use mneme_system::toolkits;
+use mneme_system::toolkits::{self, LIBRARIES_VARIABLE, clang_version};
 use tempfile::TempDir;
 
 use crate::process::ACTIVE;
@@ -18,8 +18,6 @@ use crate::{family, wrapper};
 
 /// The variable with the folder in which hipcc looks for clang.
 const CLANG_FOLDER: &str = "HIP_CLANG_PATH";
-/// The variable with the folder in which clang looks for the device libraries first.
-const LIBRARIES: &str = "HIP_DEVICE_LIB_PATH";
 /// The names by which hipcc calls its clang. Distributions append the version.
 const CLANG_NAMES: [&str; 2] = ["clang++", "clang"];
 const CLANG_SUFFIXES: std::ops::RangeInclusive<u32> = 14..=22;
@@ -50,7 +48,7 @@ impl Driver {
         // program without IR is better than none.
         if is_hipcc
             && std::env::var_os(CLANG_FOLDER).is_none()
-            && major(&said).is_none_or(|version| version < wrapper::OLDEST_CLANG)
+            && clang_version(&said).is_none_or(|version| version < wrapper::OLDEST_CLANG)
         {
             // Without a clang, hipcc itself reports what it lacks.
             if let Some(clang) = wrapper::find("++") {
@@ -59,9 +57,9 @@ impl Driver {
             }
         }
         if said.contains("cannot find ROCm device library")
-            && let Some(folder) = major(&said).and_then(toolkits::device_libraries)
+            && let Some(folder) = clang_version(&said).and_then(toolkits::device_libraries)
         {
-            driver.environment.push((LIBRARIES, folder.into()));
+            driver.environment.push((LIBRARIES_VARIABLE, folder.into()));
         }
         driver.runtime = runtime(&said);
         Ok(driver)
@@ -124,12 +122,6 @@ impl Driver {
     }
 }
 
-/// The major version in clang's output: 15 for "Debian clang version 15.0.6".
-fn major(text: &str) -> Option<u32> {
-    let (_, version) = text.split_once("clang version ")?;
-    version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
-}
-
 /// The options in clang's link command that add HIP's runtime: its folder and its name.
 fn runtime(said: &str) -> Vec<OsString> {
     let Some(words) = said.lines().map(quoted).rfind(|words| words.iter().any(|word| word == RUNTIME)) else {
@@ -173,7 +165,7 @@ mod tests {
             ("HIP version: 6.0\nsh: 1: clang++: not found", None),
             ("clang version ", None),
         ] {
-            assert_eq!(major(text), version, "{text}");
+            assert_eq!(clang_version(text), version, "{text}");
         }
     }
 

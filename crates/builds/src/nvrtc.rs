@@ -1,7 +1,7 @@
 //! Compiles CUDA source with NVRTC, on machines that have a CUDA toolkit and no clang.
 //!
 //! NVRTC is a library. `mneme-tune` loads it in a separate process, which
-//! [`CudaSource`](crate::source::CudaSource) starts and can confine: `PROGRAM nvrtc LIBRARY FILE OPTION…` writes PTX to
+//! [`KernelSource`](crate::source::KernelSource) starts and can confine: `PROGRAM nvrtc LIBRARY FILE OPTION…` writes PTX to
 //! its standard output. See [`run`].
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};

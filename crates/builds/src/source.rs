@@ -1,4 +1,4 @@
-//! CUDA source that replaces a recorded kernel.
+//! CUDA or HIP source that replaces a recorded kernel.
 //!
 //! clang compiles it in the same way as `mneme-cc` compiles the recorded code. NVRTC ([`nvrtc`]) takes the place of clang
 //! on machines that have only a CUDA toolkit.
@@ -25,7 +25,11 @@ const HEADERS: [&str; 2] = ["/usr/include", "/usr/local/include"];
 
 /// Options of clang whose value is a file or folder with headers, and those that name an installation.
 const INCLUDING: [&str; 5] = ["-I", "-isystem", "-iquote", "-idirafter", "-include"];
-const INSTALLED: [&str; 4] = ["-isysroot", "--sysroot=", "--cuda-path=", "--gcc-toolchain="];
+const INSTALLED: [&str; 6] =
+    ["-isysroot", "--sysroot=", "--cuda-path=", "--gcc-toolchain=", "--rocm-path=", "--rocm-device-lib-path="];
+
+/// Where clang finds ROCm's headers and HIP's version.
+const HIP_FOLDERS: [&str; 2] = ["/opt/rocm", "/usr/share/hip"];
 
 /// Options that make clang write the IR from its front end, before any pass. `-O3` keeps the front end from marking
 /// functions `optnone`, and makes it emit information for optimisations (lifetimes, alias information).
@@ -65,12 +69,12 @@ impl Compiler {
 
 /// How to compile a source file.
 #[derive(Clone, Debug)]
-pub struct CudaSource<'a> {
+pub struct KernelSource<'a> {
     pub file: &'a Path,
     pub compiler: &'a Compiler,
     /// The application's own flags for clang (`-I`, `-D`, `-std=`, …).
     pub flags: &'a [String],
-    /// Architecture in the form of the recorded IR ("sm_90").
+    /// Architecture in the form of the recorded IR: "sm_90", or "gfx90a" for HIP.
     pub arch: &'a str,
     /// The compiler's time limit.
     pub limit: Duration,
@@ -109,7 +113,7 @@ pub enum SourceError {
     Late { file: String, seconds: f64 },
 }
 
-impl CudaSource<'_> {
+impl KernelSource<'_> {
     /// The device's code: clang's bitcode with libdevice linked in, before any pass, or NVRTC's PTX.
     ///
     /// # Errors
@@ -152,11 +156,13 @@ impl CudaSource<'_> {
     fn clang(&self, compiler: &Path) -> io::Result<Command> {
         let program = found(compiler)?;
         let mut command = Command::new(&program);
-        let toolkit = toolkit();
-        if let Some(toolkit) =
-            toolkit.as_ref().filter(|_| !self.flags.iter().any(|flag| flag.starts_with("--cuda-path")))
-        {
-            command.arg(format!("--cuda-path={}", toolkit.display()));
+        let is_hip = is_hip(self.arch);
+        let (option, installed) = match is_hip {
+            true => ("--rocm-device-lib-path", self.device_libraries()),
+            false => ("--cuda-path", toolkit()),
+        };
+        if let Some(folder) = installed.as_ref().filter(|_| !self.flags.iter().any(|flag| flag.starts_with(option))) {
+            command.arg(format!("{option}={}", folder.display()));
         }
         // Debug information does not change optimised code, and lets findings name lines. The application's flags may
         // override it.
@@ -167,7 +173,8 @@ impl CudaSource<'_> {
             .arg(format!("--offload-arch={}", self.arch));
         command
             .args(IR_OPTIONS)
-            .args(["-Wno-unknown-cuda-version", "-Qunused-arguments", "-x", "cuda"])
+            .args(is_hip.then_some("--no-gpu-bundle-output"))
+            .args(["-Wno-unknown-cuda-version", "-Qunused-arguments", "-x", if is_hip { "hip" } else { "cuda" }])
             .arg(self.file)
             .args(["-o", "-"]);
         // clang's report of its own crash would contain other files.
@@ -175,7 +182,15 @@ impl CudaSource<'_> {
         // An installation has its programs in bin/ and its headers in lib/ beside it.
         let program = program.canonicalize()?;
         let installation = program.ancestors().nth(2).filter(|folder| *folder != Path::new("/usr")).map(Path::to_owned);
-        self.confine(command, &program, HEADERS.map(PathBuf::from).into_iter().chain(installation).chain(toolkit))
+        let hip = if is_hip { &HIP_FOLDERS[..] } else { &[] };
+        let headers = HEADERS.iter().chain(hip).map(PathBuf::from);
+        self.confine(command, &program, headers.chain(installation).chain(installed))
+    }
+
+    /// ROCm's device libraries for the compiler: those that the environment names, or the installed ones.
+    fn device_libraries(&self) -> Option<PathBuf> {
+        let named = std::env::var_os(toolkits::LIBRARIES_VARIABLE).map(PathBuf::from);
+        named.or_else(|| toolkits::device_libraries(toolkits::clang_version(&self.compiler.version())?))
     }
 
     /// This program, which compiles with NVRTC if it is started so.
@@ -226,18 +241,23 @@ pub fn usual_clang<'a>(modules: impl IntoIterator<Item = &'a [u8]>) -> PathBuf {
     name.filter(|name| found(name).is_ok()).unwrap_or_else(|| DEFAULT_COMPILER.into())
 }
 
-/// The usual clang, or NVRTC if that is not installed.
-pub fn usual_compiler<'a>(modules: impl IntoIterator<Item = &'a [u8]>) -> Compiler {
+/// The usual clang, or for CUDA NVRTC if that is not installed.
+pub fn usual_compiler<'a>(modules: impl IntoIterator<Item = &'a [u8]>, arch: &str) -> Compiler {
     let clang = usual_clang(modules);
-    match nvrtc::library().filter(|_| found(&clang).is_err()) {
+    match nvrtc::library().filter(|_| !is_hip(arch) && found(&clang).is_err()) {
         Some(library) => Compiler::Nvrtc(library),
         None => Compiler::Clang(clang),
     }
 }
 
-/// The architecture to compile for: that of the recorded IR, if it is NVIDIA's.
+/// The architecture to compile for: that of the recorded IR.
 pub fn architecture(recorded: &str) -> &str {
-    if recorded.starts_with("sm_") { recorded } else { "sm_90" }
+    if recorded.starts_with("sm_") || is_hip(recorded) { recorded } else { "sm_90" }
+}
+
+/// Whether sources for this architecture are HIP.
+pub fn is_hip(arch: &str) -> bool {
+    arch.starts_with("gfx")
 }
 
 /// The files and folders with headers that flags name.

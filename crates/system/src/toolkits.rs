@@ -14,6 +14,15 @@ const DEVICE_LIBRARIES: [&str; 3] =
 /// The oldest clang whose folder contains them in a distribution (Debian 13).
 const OLDEST_WITH_LIBRARIES: u32 = 17;
 
+/// The major version in clang's output: 15 for "Debian clang version 15.0.6".
+pub fn clang_version(text: &str) -> Option<u32> {
+    let (_, version) = text.split_once("clang version ")?;
+    version.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// The variable with the folder in which clang looks for the device libraries first.
+pub const LIBRARIES_VARIABLE: &str = "HIP_DEVICE_LIB_PATH";
+
 /// The folder of ROCm's device libraries for this version of clang. Debian 13 and Ubuntu have a folder for each clang,
 /// because older versions cannot read newer libraries.
 pub fn device_libraries(clang: u32) -> Option<PathBuf> {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mneme_builds::source::{self, Compiler, CudaSource, SourceError};
+use mneme_builds::source::{self, Compiler, KernelSource, SourceError};
 use mneme_builds::{NotBuilt, Replacement};
 use mneme_image::ptx;
 use mneme_model::hash::checksum;
@@ -22,7 +22,7 @@ pub enum ReplacementFile {
     Ir(PathBuf),
     Ptx(PathBuf),
     Cubin(PathBuf),
-    /// CUDA source, which `compiler` (a clang) compiles with `flags`. The default is the clang of the recorded IR's
+    /// CUDA or HIP source, which `compiler` (a clang) compiles with `flags`. The default is the clang of the recorded IR's
     /// version.
     Source {
         file: PathBuf,
@@ -58,7 +58,7 @@ impl ReplacementFile {
                     compiler.clone().unwrap_or_else(|| source::usual_clang(modules().iter().map(Vec::as_slice)));
                 let compiler = Compiler::Clang(compiler);
                 let (has_to_stop, confined): (fn() -> bool, _) = (|| false, None);
-                let source = CudaSource { file, compiler: &compiler, flags, arch, limit, has_to_stop, confined };
+                let source = KernelSource { file, compiler: &compiler, flags, arch, limit, has_to_stop, confined };
                 return Ok(source.compile().map(Replacement::Ir).map_err(|error| {
                     let status = match error {
                         SourceError::Late { .. } => ReplayStatus::Timeout,

@@ -13,7 +13,7 @@ pub struct CodeOptions {
     /// LLVM IR with a kernel of the recorded name: assembly (.ll) or bitcode (.bc)
     #[arg(long, value_name = "FILE", group = "code")]
     pub ir: Option<PathBuf>,
-    /// CUDA source with such a kernel, compiled by clang
+    /// CUDA or HIP source with such a kernel, compiled by clang
     #[arg(long, value_name = "FILE", group = "code")]
     pub source: Option<PathBuf>,
     /// PTX with such a kernel; lifted to IR if you name a pipeline or an option needs IR

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use mneme_builds::source::{self, Compiler, CudaSource, SourceError};
+use mneme_builds::source::{self, Compiler, KernelSource, SourceError};
 use mneme_model::configuration::{Changes, Configuration, Effect, FIELDS};
 use mneme_model::evaluation::CompilerMessage;
 use mneme_model::hash::chunk_id;
@@ -92,14 +92,20 @@ impl Workshop {
         }
         let trusted =
             |program: &PathBuf| trust::check_program(program).map_err(unread(program)).map(|()| program.clone());
+        let arch = source::architecture(&record.ours.ir_arch);
         let compiler = match (&options.clang, &options.nvrtc) {
             (Some(program), _) => Compiler::Clang(trusted(program)?),
+            (None, Some(_)) if source::is_hip(arch) => {
+                return Err(EvaluateError::Usage(format!(
+                    "--nvrtc compiles CUDA, and the kernel is of a HIP program, for {arch}; leave it out"
+                )));
+            }
             (None, Some(library)) => Compiler::Nvrtc(trusted(library)?),
             (None, None) => {
                 let recording = database.parent().unwrap_or(Path::new(""));
                 let modules: Vec<Vec<u8>> =
                     record.modules.iter().filter_map(|name| trust::read(&recording.join(name)).ok()).collect();
-                source::usual_compiler(modules.iter().map(Vec::as_slice))
+                source::usual_compiler(modules.iter().map(Vec::as_slice), arch)
             }
         };
         let folder = results.join("candidates");
@@ -114,7 +120,7 @@ impl Workshop {
             base,
             compiler,
             flags,
-            arch: source::architecture(&record.ours.ir_arch).into(),
+            arch: arch.into(),
             limit: Duration::ZERO,
         })
     }
@@ -185,10 +191,11 @@ impl Workshop {
                 format!("a candidate may not have the compiler option {option}; allowed are {}", ALLOWED.join(", "));
             return Ok(Err(Refusal::invalid(reason)));
         }
-        let file = self.write(digest, "kernel.cu", text.as_bytes())?;
+        let name = if source::is_hip(&self.arch) { "kernel.hip" } else { "kernel.cu" };
+        let file = self.write(digest, name, text.as_bytes())?;
         let flags = [&self.flags[..], &request.options].concat();
         let readable = self.is_confined.then(|| self.readable.files());
-        let source = CudaSource {
+        let source = KernelSource {
             file: &file,
             compiler: &self.compiler,
             flags: &flags,
