@@ -1,4 +1,5 @@
-; Marks the granules of recorded memory that an access touches, right before it. Bit 0 of the marks: it reads, bit 1: it writes.
+; Marks the units of recorded memory that an access touches, right before it. Bit 0 of the marks: it reads, bit 1: it writes.
+; A read of a unit that is not written yet sets bit 1 of its mark. Threads may lose that bit, but not bit 0.
 
 define void @__mneme_touched(ptr %place, i64 %bytes, i32 %marks) noinline nounwind {
 entry:
@@ -28,8 +29,9 @@ extent:
   %offset = sub i64 %address, %start
   %behind = add i64 %offset, %length
   %last.byte = sub i64 %behind, 1
-  %first = lshr i64 %offset, 16
-  %last = lshr i64 %last.byte, 16
+  %shift = call i64 @__mneme_word(i64 15)
+  %first = lshr i64 %offset, %shift
+  %last = lshr i64 %last.byte, %shift
   %firsts.address = call i64 @__mneme_word(i64 14)
   %firsts = inttoptr i64 %firsts.address to ptr addrspace(1)
   %number.place = getelementptr i64, ptr addrspace(1) %firsts, i64 %stretch
@@ -51,7 +53,12 @@ granule:
   br i1 %reads, label %read, label %after.read
 
 read:
-  store volatile i8 1, ptr addrspace(1) %read.place, align 1
+  %was.written = load volatile i8, ptr addrspace(1) %written.place, align 1
+  %is.first = icmp eq i8 %was.written, 0
+  %mark = select i1 %is.first, i8 3, i8 1
+  %was.read = load volatile i8, ptr addrspace(1) %read.place, align 1
+  %now.read = or i8 %was.read, %mark
+  store volatile i8 %now.read, ptr addrspace(1) %read.place, align 1
   br label %after.read
 
 after.read:

@@ -184,9 +184,23 @@ pub struct Touched {
     pub granule: u64,
     /// Ascending; adjacent ranges with the same accesses are merged.
     pub ranges: Vec<TouchedRange>,
+    /// `null` if the recorded memory is too large to count sectors, or if the device cannot copy as much.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub traffic: Option<Traffic>,
     /// Accesses that cannot be instrumented, a sentence each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unwatched: Vec<String>,
+}
+
+/// The memory that a launch moves at least, if nothing is moved twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Traffic {
+    /// Bytes that the launch reads before it writes them, and that it writes, in sectors of 32 bytes.
+    pub read: u64,
+    pub written: u64,
+    /// The shortest time in which the device copied memory with as many bytes read and written, ns.
+    pub copy_time: f64,
 }
 
 /// A touched range of recorded memory.

@@ -103,6 +103,9 @@ pub struct Submission {
     /// Hardware counters to count a launch with, too, by NVIDIA's names (`counters` of the result).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub counters: Vec<String>,
+    /// Instead of measuring, find the recorded memory that the code reads and writes (`touched` of the result).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub touched: bool,
     /// Code in place of the recorded kernel's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<Code>,

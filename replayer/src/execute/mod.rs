@@ -6,6 +6,7 @@
 //! the supervisor starts the next executor. An executor never writes to the shared snapshot.
 
 mod calibration;
+mod copying;
 mod counting;
 pub mod dump;
 mod energy;

@@ -7,9 +7,10 @@
 use mneme_builds::instrument::layout::{self, word};
 use mneme_device::{Device, DeviceError, DeviceFunction, DeviceModule};
 use mneme_model::launch::Launch;
-use mneme_model::observation::{Fault, Observe};
+use mneme_model::observation::{Fault, Observe, Traffic};
 use mneme_model::result::ReplayStatus;
 
+use super::copying;
 use super::launch::{launch_once, repaired};
 use super::message::{InstrumentedCode, Noted, NotedExample, NotedFault, NotedRange, NotedWrite, RunOutcome};
 use super::report::{self, MOST_TOLD};
@@ -21,6 +22,8 @@ use crate::verify::comparison::RegionComparison;
 const MOST_SHADOW: u64 = 512 << 20;
 const MOST_SHADOW_CPU: u64 = 64 << 20;
 const SHADOW_PART: u64 = 4;
+/// Recorded memory above this has marks for granules, because those for sectors take a sixteenth of it.
+const MOST_IN_SECTORS: u64 = 4 << 30;
 /// From this many windows on, runs cost more than memory on the CPU device as well.
 const MANY_WINDOWS: u64 = 8;
 const WORD: usize = 8;
@@ -82,6 +85,8 @@ impl Observer<'_> {
         state[word::SINK] = buffers.add(2 * layout::SINK)?;
         state[word::DYNAMIC_SHARED] = u64::from(self.launch.shared_mem);
         let notes = self.watch.sites as usize * layout::FAULTS * layout::ENTRY;
+        let live: u64 = table.iter().map(|(start, end)| end - start).sum();
+        let unit = if live <= MOST_IN_SECTORS { layout::SECTOR } else { layout::GRANULE };
         match self.observe {
             Observe::Faults => state[word::NOTES] = buffers.add(notes)?,
             Observe::Writes { address, bytes } => {
@@ -90,11 +95,12 @@ impl Observer<'_> {
                 state[word::WRITES] = buffers.add(WORD + layout::RING * layout::WRITE_WORDS * WORD)?;
             }
             Observe::Touched => {
-                let (firsts, granules) = first_granules(&table);
-                state[word::MARKED] = buffers.add(granules as usize * layout::MARKS)?;
-                state[word::FIRST_GRANULES] = buffers.add(firsts.len() * WORD)?;
+                let (firsts, units) = first_units(&table, unit);
+                state[word::MARKED] = buffers.add(units as usize * layout::MARKS)?;
+                state[word::FIRST_MARKS] = buffers.add(firsts.len() * WORD)?;
+                state[word::MARK_SHIFT] = unit.ilog2().into();
                 let firsts: Vec<u8> = firsts.into_iter().flat_map(u64::to_le_bytes).collect();
-                device.write(state[word::FIRST_GRANULES], &firsts)?;
+                device.write(state[word::FIRST_MARKS], &firsts)?;
             }
         }
         let blocks = self.launch.grid.count();
@@ -130,7 +136,14 @@ impl Observer<'_> {
         done.noted = Some(match self.observe {
             Observe::Faults => Noted::Faults(self.faults(state[word::NOTES], notes)?),
             Observe::Writes { .. } => self.writes(state[word::WRITES])?,
-            Observe::Touched => Noted::Touched(self.touched(&table, state[word::MARKED])?),
+            Observe::Touched => {
+                let marks = self.marks(&table, unit, state[word::MARKED])?;
+                drop(buffers);
+                Noted::Touched {
+                    ranges: ranges(&table, unit, &marks),
+                    traffic: if unit == layout::SECTOR { self.traffic(&table, &marks)? } else { None },
+                }
+            }
         });
         done.status = if verified { ReplayStatus::Verified } else { ReplayStatus::FailedVerification };
         Ok(())
@@ -187,11 +200,18 @@ impl Observer<'_> {
         Ok(found)
     }
 
-    fn touched(&self, stretches: &[(u64, u64)], address: u64) -> Result<Vec<NotedRange>, DeviceError> {
-        let (_, granules) = first_granules(stretches);
-        let mut marks = vec![0; granules as usize * layout::MARKS];
+    fn marks(&self, stretches: &[(u64, u64)], unit: u64, address: u64) -> Result<Vec<u8>, DeviceError> {
+        let (_, units) = first_units(stretches, unit);
+        let mut marks = vec![0; units as usize * layout::MARKS];
         self.device.read(address, &mut marks)?;
-        Ok(ranges(stretches, &marks))
+        Ok(marks)
+    }
+
+    /// The sectors that have to be moved, and the time in which the device copies as many.
+    fn traffic(&self, stretches: &[(u64, u64)], marks: &[u8]) -> Result<Option<Traffic>, DeviceError> {
+        let (read, written) = moved_bytes(stretches, marks);
+        let time = copying::time(self.device, self.is_cpu, read + written)?;
+        Ok(time.map(|copy_time| Traffic { read, written, copy_time }))
     }
 
     fn writes(&self, address: u64) -> Result<Noted, DeviceError> {
@@ -212,26 +232,41 @@ impl Observer<'_> {
     }
 }
 
-/// The number of the first granule of each stretch, and the granules of all.
-fn first_granules(stretches: &[(u64, u64)]) -> (Vec<u64>, u64) {
-    let mut granules = 0;
+/// The number of the first unit of each stretch, and the units of all.
+fn first_units(stretches: &[(u64, u64)], unit: u64) -> (Vec<u64>, u64) {
+    let mut units = 0;
     let mut first = |(start, end): &(u64, u64)| {
-        let first = granules;
-        granules += (end - start).div_ceil(layout::GRANULE);
+        let first = units;
+        units += (end - start).div_ceil(unit);
         first
     };
-    (stretches.iter().map(&mut first).collect(), granules)
+    (stretches.iter().map(&mut first).collect(), units)
 }
 
-/// The accesses in each stretch, from the marks of its granules.
-fn ranges(stretches: &[(u64, u64)], marks: &[u8]) -> Vec<NotedRange> {
-    let mut marks = marks.chunks_exact(layout::MARKS);
+/// The bytes of sectors that are read before they are written, and of those that are written.
+fn moved_bytes(stretches: &[(u64, u64)], marks: &[u8]) -> (u64, u64) {
+    let mut marks = marks.as_chunks::<{ layout::MARKS }>().0.iter();
+    let (mut all_read, mut all_written) = (0, 0);
+    for &(start, end) in stretches {
+        for (address, [read, written]) in (start..end).step_by(layout::SECTOR as usize).zip(&mut marks) {
+            let bytes = layout::SECTOR.min(end - address);
+            all_read += if read & layout::READ_FIRST != 0 { bytes } else { 0 };
+            all_written += if *written != 0 { bytes } else { 0 };
+        }
+    }
+    (all_read, all_written)
+}
+
+/// The accesses in each granule of each stretch, from the marks of its units.
+fn ranges(stretches: &[(u64, u64)], unit: u64, marks: &[u8]) -> Vec<NotedRange> {
+    let mut marks = marks.as_chunks::<{ layout::MARKS }>().0.iter();
     let mut found = Vec::<NotedRange>::new();
     for &(start, end) in stretches {
         for address in (start..end).step_by(layout::GRANULE as usize) {
-            let [read, written] = marks.next().and_then(|marks| marks.try_into().ok()).unwrap_or_default();
-            let (read, written) = (read != 0, written != 0);
             let bytes = layout::GRANULE.min(end - address);
+            let marks = marks.by_ref().take(bytes.div_ceil(unit) as usize);
+            let (read, written) =
+                marks.fold((false, false), |(read, written), marks| (read || marks[0] != 0, written || marks[1] != 0));
             match found.last_mut() {
                 _ if !(read || written) => {}
                 Some(last) if last.address + last.bytes == address && (last.read, last.written) == (read, written) => {
@@ -256,16 +291,32 @@ mod tests {
     fn marks_become_ranges() {
         let granule = layout::GRANULE;
         let stretches = [(0x1000, 0x1000 + 2 * granule + 8), (0x900_0000, 0x900_0010)];
-        assert_eq!(first_granules(&stretches), (vec![0, 3], 4));
+        assert_eq!(first_units(&stretches, granule), (vec![0, 3], 4));
         let range = |address, bytes, read, written| NotedRange { address, bytes, read, written };
         assert_eq!(
-            ranges(&stretches, &[1, 0, 1, 0, 1, 1, 0, 1]),
+            ranges(&stretches, granule, &[1, 0, 1, 0, 1, 1, 0, 1]),
             [
                 range(0x1000, 2 * granule, true, false),
                 range(0x1000 + 2 * granule, 8, true, true),
                 range(0x900_0000, 16, false, true)
             ]
         );
-        assert_eq!(ranges(&stretches, &[0; 8]), []);
+        assert_eq!(ranges(&stretches, granule, &[0; 8]), []);
+        let (_, sectors) = first_units(&stretches, layout::SECTOR);
+        let mut marks = vec![0; sectors as usize * layout::MARKS];
+        // The second sector is read, the third is written and then read, and both parts of sectors are updated.
+        marks[2] = 3;
+        marks[4..6].copy_from_slice(&[1, 1]);
+        let last = marks.len() - 4;
+        marks[last..].copy_from_slice(&[3, 1, 3, 1]);
+        assert_eq!(
+            ranges(&stretches, layout::SECTOR, &marks),
+            [
+                range(0x1000, granule, true, true),
+                range(0x1000 + 2 * granule, 8, true, true),
+                range(0x900_0000, 16, true, true)
+            ]
+        );
+        assert_eq!(moved_bytes(&stretches, &marks), (32 + 8 + 16, 32 + 8 + 16));
     }
 }

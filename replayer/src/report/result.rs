@@ -106,7 +106,9 @@ pub fn result(
                 Some(Noted::Faults(noted)) => {
                     result.faults = Some(observed::faults(job.configuration(), instrumented, noted, regions));
                 }
-                Some(Noted::Touched(noted)) => result.touched = Some(observed::touched(instrumented, noted)),
+                Some(Noted::Touched { ranges, traffic }) => {
+                    result.touched = Some(observed::touched(instrumented, ranges, *traffic));
+                }
                 None => {}
             }
         }

@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use mneme_builds::{BuildOutcome, BuildSpec, CodeError, Replacement};
 use mneme_model::configuration::{Configuration, ConfigurationError};
+use mneme_model::observation::Observe;
 use mneme_model::protocol::{Code, Near, Outputs, Submission};
 use mneme_recording::CodeKind;
 use mneme_system::files::{private, trust};
@@ -40,7 +41,9 @@ pub fn job(
     if stopping.as_ref().and_then(|rule| rule.near.as_ref()).is_some_and(|near| !is_sound(near)) {
         return Err(SubmissionError::Near);
     }
-    let job = Job::new(submission.id, configuration, runs.0, runs.1);
+    let runs = if submission.touched { (1, 0) } else { runs };
+    let job = Job::new(submission.id, configuration, runs.0, runs.1)
+        .observing(submission.touched.then_some(Observe::Touched));
     let keep_ir = submission.outputs.ir.is_some() || submission.outputs.ptx.is_some();
     Ok(Job {
         schedule: JobSchedule {
@@ -54,8 +57,8 @@ pub fn job(
             stopping,
             energy: submission.energy,
             fresh_inputs: submission.fresh_inputs,
-            thorough: submission.thorough || is_foreign,
-            needs_fresh_input: is_foreign,
+            thorough: (submission.thorough || is_foreign) && !submission.touched,
+            needs_fresh_input: is_foreign && !submission.touched,
             proven: submission.proven,
             counters: submission.counters,
             memory: submission.outputs.memory,

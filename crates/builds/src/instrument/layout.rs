@@ -33,16 +33,20 @@ pub mod word {
     pub const WATCH_END: usize = 11;
     /// Address of the notes on writes: a count, then [`super::RING`] records.
     pub const WRITES: usize = 12;
-    /// Address of the marks: [`super::MARKS`] bytes for each granule of live memory, zero at first; and of the numbers
-    /// of the first granule of each range in the table.
+    /// Address of the marks: [`super::MARKS`] bytes for each unit of live memory, zero at first; of the numbers of the
+    /// first unit of each range in the table; and the binary logarithm of a unit's bytes ([`super::SECTOR`] or
+    /// [`super::GRANULE`]).
     pub const MARKED: usize = 13;
-    pub const FIRST_GRANULES: usize = 14;
+    pub const FIRST_MARKS: usize = 14;
+    pub const MARK_SHIFT: usize = 15;
 }
 
-/// Bytes of memory that share a mark.
+/// Bytes of memory that share a mark: a sector, the least that a GPU moves, or for large memory a granule.
+pub const SECTOR: u64 = 32;
 pub const GRANULE: u64 = 64 * 1024;
-/// Marks of a granule, a byte each: read, and written.
+/// Marks of a unit, a byte each: whether it is read ([`READ_FIRST`]: before it is written), and whether it is written.
 pub const MARKS: usize = 2;
+pub const READ_FIRST: u8 = 2;
 /// Faults of a site, in the order of `mneme_model::observation::Fault::ALL`.
 pub const FAULTS: usize = 4;
 /// The number of noted occurrences of a fault at a site.

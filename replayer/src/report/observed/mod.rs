@@ -5,7 +5,7 @@ mod text;
 use mneme_builds::instrument::{Instrumented, layout};
 use mneme_model::configuration::Configuration;
 use mneme_model::observation::{
-    Example, Fault, Faults, Finding, Index, LastWrite, Observe, Other, Site, Touched, TouchedRange,
+    Example, Fault, Faults, Finding, Index, LastWrite, Observe, Other, Site, Touched, TouchedRange, Traffic,
 };
 
 use crate::execute::message::{NotedExample, NotedFault, NotedRange, NotedWrite};
@@ -56,7 +56,7 @@ pub fn faults(
 }
 
 /// The memory that a launch read and wrote.
-pub fn touched(instrumented: &Instrumented, noted: &[NotedRange]) -> Touched {
+pub fn touched(instrumented: &Instrumented, noted: &[NotedRange], traffic: Option<Traffic>) -> Touched {
     let range = |noted: &NotedRange| TouchedRange {
         address: hexadecimal(noted.address),
         bytes: noted.bytes,
@@ -66,6 +66,7 @@ pub fn touched(instrumented: &Instrumented, noted: &[NotedRange]) -> Touched {
     Touched {
         granule: layout::GRANULE,
         ranges: noted.iter().map(range).collect(),
+        traffic,
         unwatched: instrumented.unwatched.clone(),
     }
 }
