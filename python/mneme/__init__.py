@@ -9,7 +9,7 @@
 from mneme.annotation import annotate
 from mneme.async_executor import AsyncReplayExecutor
 from mneme.errors import Cancelled, EngineError, EngineNotFound, MnemeError, RecordingError, RequestError, SpaceError
-from mneme.evaluation import Candidate, Evaluator, Judgement, Speedup, evaluate, evaluate_async
+from mneme.evaluation import Candidate, Evaluator, Floor, Judgement, Speedup, evaluate, evaluate_async
 from mneme.futures import EvalFuture
 from mneme.mneme_types import ExperimentConfiguration, ExperimentResult, dim3
 from mneme.recorded_execution import KernelInstance, RecordedExecution
@@ -26,6 +26,7 @@ __all__ = [
     "Evaluator",
     "ExperimentConfiguration",
     "ExperimentResult",
+    "Floor",
     "Judgement",
     "KernelInstance",
     "MnemeError",

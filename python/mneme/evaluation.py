@@ -61,6 +61,19 @@ class Speedup:
 
 
 @dataclass(frozen=True)
+class Floor:
+    """The time (ns) in which the device copies as much memory as the application's own code has to move.
+
+    ``share`` is the floor as a part of the candidate's time.
+    """
+
+    bytes: int
+    bytes_per_s: float
+    time: float
+    share: float
+
+
+@dataclass(frozen=True)
 class Judgement:
     """What a candidate is worth. ``extra`` has all fields of the line (docs/reference/evaluate.md); times are in ns."""
 
@@ -70,11 +83,12 @@ class Judgement:
     speedup: Optional[Speedup]
     exec_time: Optional[float]
     baseline_time: Optional[float]
+    floor: Optional[Floor]
     extra: dict[str, Any]
 
     @classmethod
     def from_dict(cls, line: Mapping[str, Any]) -> Judgement:
-        speedup = line.get("speedup")
+        speedup, floor = line.get("speedup"), line.get("floor")
         return cls(
             id=None if line.get("id") is None else str(line["id"]),
             verdict=line["verdict"],
@@ -82,6 +96,7 @@ class Judgement:
             speedup=None if speedup is None else Speedup(**{name: speedup[name] for name in Speedup.__annotations__}),
             exec_time=line.get("exec_time"),
             baseline_time=line.get("baseline_time"),
+            floor=None if floor is None else Floor(**{name: floor[name] for name in Floor.__annotations__}),
             extra=dict(line),
         )
 

@@ -63,6 +63,13 @@ pub fn weighted_times(weights: &[f64], results: &[ReplayResult]) -> Option<Vec<u
     Some((0..runs).map(|run| of(run).round() as u64).collect())
 }
 
+/// The mean of a value of each instance; `None` unless each has one.
+pub fn weighted_mean(weights: &[f64], values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let values: Vec<f64> = values.into_iter().collect();
+    let sum: f64 = weights.iter().zip(&values).map(|(weight, value)| weight * value).sum();
+    (values.len() == weights.len()).then(|| sum / weights.iter().sum::<f64>())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -74,6 +81,12 @@ mod tests {
         assert_eq!(all, [25.0, 25.0, 10.0, 40.0]);
         assert_eq!(Metric::Median.of(&[9, 1, 2]), Some(2.0));
         assert_eq!(Metric::Mean.of(&[86280, 84600, 88561, 81040, 81360, 80721, 74720]), Some(82468.85714285714));
+    }
+
+    #[test]
+    fn instances_count_by_their_launches() {
+        assert_eq!(weighted_mean(&[1.0, 3.0], [4.0, 8.0]), Some(7.0));
+        assert_eq!(weighted_mean(&[1.0, 3.0], [4.0]), None);
     }
 
     #[test]

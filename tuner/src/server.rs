@@ -49,6 +49,8 @@ pub struct Runs {
     pub energy: bool,
     /// Hardware counters to count in one more launch.
     pub counters: Vec<String>,
+    /// Instead of measuring, find the memory that the code reads and writes.
+    pub touched: bool,
     /// Seeds of the fresh inputs to run on afterwards.
     pub fresh_inputs: Vec<u64>,
     /// Look for races, and for results that are kept between launches.
@@ -182,7 +184,7 @@ impl Server {
     /// Submits a configuration. An error means that the server is gone.
     pub fn submit(&mut self, id: u64, config: &Configuration, runs: Runs) -> Result<(), ServerError> {
         let Runs { iterations, warmup, stopping, fresh, device, energy, counters, fresh_inputs, .. } = runs;
-        let Runs { thorough, code, proven, .. } = runs;
+        let Runs { thorough, code, proven, touched, .. } = runs;
         let config = Changes::from(config);
         let (iterations, warmup) = (Some(iterations), Some(warmup));
         let submission = Submission {
@@ -195,6 +197,7 @@ impl Server {
             device,
             energy,
             counters,
+            touched,
             fresh_inputs,
             thorough,
             code,

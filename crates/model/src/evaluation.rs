@@ -3,6 +3,7 @@
 //! Each line of input is a [`Candidate`]: a change to a recorded kernel. Each line of output is a [`Judgement`]. People
 //! and models who propose candidates read [`Judgement::feedback`]; programs read the other fields.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use schemars::JsonSchema;
@@ -107,6 +108,12 @@ pub struct Judgement {
     pub exec_time: Option<f64>,
     #[serde(default)]
     pub baseline_time: Option<f64>,
+    /// A lower limit for the time, if it is known.
+    #[serde(default)]
+    pub floor: Option<Floor>,
+    /// The hardware counters of `--counters`, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counters: BTreeMap<String, Counted>,
     /// Registers of a thread, if the device reports them.
     #[serde(default)]
     pub registers: Option<u64>,
@@ -146,6 +153,30 @@ pub struct Speedup {
     pub confidence: f64,
     /// Rounds of the comparison; 0 if the candidate has the application's machine code, which is not measured again.
     pub rounds: usize,
+}
+
+/// The time in which the device copies as much memory as the application's own code has to move.
+///
+/// Each sector of 32 bytes counts once if the launch reads it before it writes it, and once if the launch writes it. A
+/// candidate that moves less memory may be faster.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Floor {
+    /// Bytes that a launch reads and writes.
+    pub bytes: u64,
+    /// The rate at which the device copies memory of this size: bytes read and written a second.
+    pub bytes_per_s: f64,
+    /// ns.
+    pub time: f64,
+    /// `time` as a part of `exec_time`.
+    pub share: f64,
+}
+
+/// A hardware counter of a launch.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Counted {
+    pub candidate: f64,
+    /// That of the application's own code.
+    pub baseline: f64,
 }
 
 /// Bytes by direction.

@@ -105,6 +105,9 @@ pub struct Evaluate {
     /// Seconds for all
     timeout: Option<f64>,
     confirm_time: Option<f64>,
+    /// Hardware counters, such as dram__bytes.sum
+    #[serde(default)]
+    counters: Vec<String>,
     device: Option<Device>,
 }
 
@@ -159,6 +162,7 @@ impl Tool for Evaluate {
         options.extend(self.all_instances.then(|| "--all-instances".into()));
         options.extend(self.timeout.map(|seconds| option("timeout", seconds)));
         options.extend(self.confirm_time.map(|seconds| option("confirm-time", seconds)));
+        options.extend(self.counters.iter().map(|name| option("counters", name)));
         options.extend(self.device.map(Device::option));
         let results = place.results()?;
         options.push(path_option("results-dir", &results));

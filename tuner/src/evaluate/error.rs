@@ -35,6 +35,8 @@ pub enum EvaluateError {
         folder = folder.display()
     )]
     Otherwise { folder: PathBuf, what: String, before: String, now: String },
+    #[error("--counters {names}: {reason}", names = .names.join(","))]
+    Uncounted { names: Vec<String>, reason: String },
     /// No candidate can be compiled.
     #[error(transparent)]
     Compiler(SourceError),
@@ -47,7 +49,11 @@ impl EvaluateError {
         match self {
             Self::Recording(error) => error.exit_status(),
             Self::Unread { source, .. } => trust::exit_status(source),
-            Self::Usage(_) | Self::Taken(_) | Self::Foreign { .. } | Self::Otherwise { .. } => exit::BAD_USAGE,
+            Self::Usage(_)
+            | Self::Taken(_)
+            | Self::Foreign { .. }
+            | Self::Otherwise { .. }
+            | Self::Uncounted { .. } => exit::BAD_USAGE,
             Self::Incomplete | Self::Compiler(_) | Self::Unwritten { .. } => exit::INTERNAL,
             Self::Session(error) => error.exit_status(),
         }

@@ -3,15 +3,19 @@
 //! The feedback says what happened, where, and what to try or what is missing. Compilers, recordings and candidates
 //! wrote parts of it.
 
-use mneme_model::evaluation::{FEEDBACK, Judgement, Verdict};
+use mneme_model::evaluation::{Counted, FEEDBACK, Floor, Judgement, Verdict};
 use mneme_model::result::{Doubt, Evidence};
 use mneme_model::text::{ratio, shorten};
-use mneme_model::units::time;
+use mneme_model::units::{bytes, figure, time};
 use mneme_system::console::plain;
 
 /// The longest text besides the feedback, characters, and the most texts of a list.
 const LONGEST: usize = 500;
 const MOST: usize = 20;
+/// Counters in the feedback.
+const MOST_COUNTED: usize = 8;
+/// A time of fewer floors is near it: copying does not reach the device's limits to a tenth.
+const NEAR: f64 = 1.1;
 
 /// The judgement with its feedback. `reason` is the replayer's or the compiler's own.
 pub fn complete(judgement: Judgement, reason: &str) -> Judgement {
@@ -78,10 +82,36 @@ fn compared(judgement: &Judgement) -> String {
     let percent = speedup.confidence * 100.0;
     format!(
         "{word}: {estimate} times as fast as the application's own code ({percent} % interval {low} to {high}, {} rounds by \
-         turns).{times}{}{advice}",
+         turns).{times}{}{}{}{advice}",
         speedup.rounds,
-        resources(judgement)
+        judgement.floor.as_ref().map_or_else(String::new, above),
+        resources(judgement),
+        counted(judgement)
     )
+}
+
+/// How far the time is from its floor.
+fn above(floor: &Floor) -> String {
+    let Floor { bytes: moved, bytes_per_s: rate, time: least, share } = *floor;
+    let what = format!(
+        "{}, in which the device copies as much memory as the application's own code has to move ({} at {rate} a second)",
+        time(least),
+        bytes(moved),
+        rate = bytes(rate as u64)
+    );
+    match 1.0 / share {
+        near if near < NEAR => {
+            format!(" Its time is near the floor of {what}. To be much faster, it has to move less memory.")
+        }
+        times => format!(" Its time is {} times the floor of {what}.", figure(times)),
+    }
+}
+
+fn counted(judgement: &Judgement) -> String {
+    let of = |(name, Counted { candidate, baseline }): (&String, &Counted)| {
+        format!(" {name}: {} (the application's own code: {}).", figure(*candidate), figure(*baseline))
+    };
+    judgement.counters.iter().take(MOST_COUNTED).map(of).collect()
 }
 
 fn resources(judgement: &Judgement) -> String {
@@ -154,6 +184,30 @@ fn verified(evidence: &Evidence) -> String {
 mod tests {
     use super::*;
     use mneme_model::evaluation::{CandidateId, CompilerMessage, WrongElement};
+    use std::collections::BTreeMap;
+
+    #[test]
+    fn times_stand_beside_the_floor() {
+        let line = serde_json::json!({
+            "schema": 1, "id": 1, "verdict": "faster", "feedback": "", "exec_time": 2e6, "baseline_time": 4e6,
+            "speedup": {"estimate": 2, "low": 1.9, "high": 2.1, "confidence": 0.95, "rounds": 6},
+        });
+        let judgement: Judgement = serde_json::from_value(line).unwrap();
+        let of = |time: f64, counters| {
+            let floor = Floor { bytes: 1 << 20, bytes_per_s: 3e12, time, share: time / 2e6 };
+            complete(Judgement { floor: Some(floor), counters, ..judgement.clone() }, "").feedback
+        };
+        let far = of(4e5, [("x__y.sum".to_owned(), Counted { candidate: 3.0, baseline: 6e9 })].into());
+        assert!(
+            far.contains(" Its time is 5 times the floor of 400.0 µs") && far.contains("1.00 MiB at 2.73 TiB"),
+            "{far}"
+        );
+        assert!(far.contains(" x__y.sum: 3 (the application's own code: 6e9)."), "{far}");
+        for near in [of(1.9e6, BTreeMap::new()), of(3e6, BTreeMap::new())] {
+            assert!(near.contains("near the floor of") && !near.contains("times the floor"), "{near}");
+        }
+        assert!(!complete(judgement, "").feedback.contains("floor"));
+    }
 
     #[test]
     fn texts_are_short_and_steer_no_terminal() {

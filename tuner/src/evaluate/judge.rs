@@ -3,12 +3,13 @@
 //! A candidate is faster only if two separate comparisons by turns say so: a search tries many candidates, and of many
 //! equal ones some would be lucky once.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
 use std::slice;
 use std::time::{Duration, Instant};
 
 use mneme_model::configuration::Configuration;
-use mneme_model::evaluation::{CandidateId, Judgement, Speedup, Spilled, VERSION, Verdict, WrongElement};
+use mneme_model::evaluation::{CandidateId, Counted, Judgement, Speedup, Spilled, VERSION, Verdict, WrongElement};
 use mneme_model::protocol::Code;
 use mneme_model::result::{Doubt, Mismatch, ReplayResult, ReplayStatus};
 use mneme_recording::database::KernelRecord;
@@ -16,6 +17,7 @@ use mneme_recording::database::KernelRecord;
 use super::code::{self, Refusal};
 use super::error::EvaluateError;
 use super::feedback;
+use super::floor::Movement;
 use super::input::Request;
 use super::options::EvaluateOptions;
 use crate::candidate::CandidateNumber;
@@ -23,7 +25,7 @@ use crate::confirm::{self, Confirmation, FinalistOutcome, RoundSettings};
 use crate::evaluator::Evaluator;
 use crate::failure;
 use crate::measured::Measured;
-use crate::metric::{self, Metric};
+use crate::metric::{self, Metric, weighted_mean};
 use crate::server::{Runs, ServerCommand};
 use crate::session::proof;
 use crate::session::{SessionError, spokesman};
@@ -65,6 +67,12 @@ pub struct Judge {
     limit: f64,
     compile_limit: f64,
     confirm_time: Duration,
+    /// Hardware counters to count.
+    counters: Vec<String>,
+    /// The results folder.
+    folder: PathBuf,
+    /// Found for the first candidate that is compared.
+    movement: Option<Option<Movement>>,
     /// Seed of the next comparison.
     seed: u64,
     submitted: u64,
@@ -77,12 +85,14 @@ impl Judge {
         record: &KernelRecord,
         ids: &[String],
         commands: Vec<ServerCommand>,
+        folder: &Path,
     ) -> Result<Self, EvaluateError> {
         let mut evaluator = Evaluator::start(commands)?;
         let instances: Vec<_> = ids.iter().map(|id| &record.instances[id]).collect();
         let recorded: Vec<Configuration> = instances.iter().map(|it| it.recorded_configuration()).collect();
         let original: Vec<Configuration> = recorded.iter().map(Configuration::of_original).collect();
-        let runs = Runs { iterations: RUNS.0, warmup: RUNS.1, ..Runs::default() };
+        let counters = options.counters.clone();
+        let runs = Runs { iterations: RUNS.0, warmup: RUNS.1, counters, ..Runs::default() };
         let is_good = |results: &[ReplayResult]| {
             results.len() == ids.len() && results.iter().all(|result| result.status.is_as_recorded())
         };
@@ -99,6 +109,10 @@ impl Judge {
         if !is_good(&own) {
             return Err(SessionError::Baseline(failure::in_full(&spokesman(&own))).into());
         }
+        if let Some(result) = own.iter().find(|result| !result.counters_reason.is_empty()) {
+            let reason = result.counters_reason.clone();
+            return Err(EvaluateError::Uncounted { names: runs.counters, reason });
+        }
         let longest = own.iter().filter_map(|result| result.exec_time.iter().max()).max().copied().unwrap_or(0);
         let mut limited = baseline.clone();
         for (configuration, result) in limited.iter_mut().zip(&own) {
@@ -114,6 +128,9 @@ impl Judge {
             seeds,
             compile_limit: options.trial_timeout.unwrap_or(COMPILE_LIMIT),
             limit: options.trial_timeout.unwrap_or(LIMIT + LIMIT_RUNS * longest as f64 * 1e-9),
+            counters: runs.counters,
+            folder: folder.into(),
+            movement: None,
             confirm_time: Duration::try_from_secs_f64(options.confirm_time).unwrap_or(Duration::MAX),
             seed: options.seed.or_else(|| mneme_system::random::number().ok()).unwrap_or(0),
             submitted: 0,
@@ -151,6 +168,7 @@ impl Judge {
                 iterations: RUNS.0,
                 warmup: RUNS.1,
                 fresh_inputs: self.seeds.clone(),
+                counters: self.counters.clone(),
                 thorough: true,
                 code: contestant.code.clone(),
                 ..Runs::default()
@@ -237,6 +255,10 @@ impl Judge {
         if rounds.0.winner.is_some() {
             rounds = self.rounds(contestant)?;
         }
+        if self.movement.is_none() {
+            let Self { evaluator, recorded, weights, folder, .. } = &mut *self;
+            self.movement = Some(Movement::find(evaluator, recorded, weights, folder)?);
+        }
         let (confirmation, failed) = rounds;
         let verdict = match confirmation.finalists[0].outcome {
             FinalistOutcome::Faster => Verdict::Faster,
@@ -279,6 +301,18 @@ impl Judge {
         Ok((confirmation, failed))
     }
 
+    /// The hardware counters of a candidate with these results.
+    fn counted(&self, results: &[ReplayResult]) -> BTreeMap<String, Counted> {
+        let mean = |results: &[ReplayResult], name: &String| {
+            weighted_mean(&self.weights, results.iter().filter_map(|result| result.counters.get(name).copied()))
+        };
+        let of = |name: &String| {
+            let (candidate, baseline) = mean(results, name).zip(mean(&self.own, name))?;
+            Some((name.clone(), Counted { candidate, baseline }))
+        };
+        self.counters.iter().filter_map(of).collect()
+    }
+
     fn refused(candidate: &Prepared, refusal: Refusal) -> Judgement {
         let Refusal { status, reason, time_limit } = refusal;
         let compiler = (status == ReplayStatus::CompileError).then(|| code::message(&reason));
@@ -306,11 +340,14 @@ impl Judge {
         let is_own = verdict == Verdict::Inconclusive && confirmation.is_none();
         let same = Speedup { estimate: 1.0, low: 1.0, high: 1.0, confidence: 1.0, rounds: 0 };
         let time = || metric::weighted_times(&self.weights, results).and_then(|times| Metric::Median.of(&times));
+        let compared_time = finalist.and_then(|finalist| finalist.time);
         let judgement = Judgement {
             verdict,
             status: result.status.name().into(),
             speedup: compared.or(is_own.then_some(same)),
-            exec_time: finalist.and_then(|finalist| finalist.time).or_else(time),
+            exec_time: compared_time.or_else(time),
+            floor: self.movement.flatten().zip(compared_time).map(|(movement, time)| movement.floor(time)),
+            counters: self.counted(results),
             baseline_time: confirmation.and_then(|confirmation| confirmation.baseline),
             registers: known(metrics.registers),
             spills: known(metrics.spill_stores)
@@ -362,6 +399,8 @@ pub fn unread(id: Option<&CandidateId>, reason: &str) -> Judgement {
         speedup: None,
         exec_time: None,
         baseline_time: None,
+        floor: None,
+        counters: BTreeMap::new(),
         registers: None,
         spills: None,
         occupancy: None,

@@ -8,6 +8,7 @@
 mod code;
 mod error;
 mod feedback;
+mod floor;
 mod input;
 pub mod judge;
 mod options;
@@ -33,6 +34,7 @@ use self::judge::{Judge, Prepared};
 pub use self::options::EvaluateOptions;
 use self::verdicts::Verdicts;
 use crate::interrupt;
+use crate::measured::EVENTS;
 use crate::results::default_folder;
 use crate::server::ServerCommand;
 use crate::session::SessionError;
@@ -76,6 +78,8 @@ impl Subject {
             arguments.extend(value.into_iter().flat_map(|value| [name.to_owned(), value]));
         };
         add("--device", options.device.clone());
+        // CUPTI, the default for short kernels, cannot time kernels while it counts.
+        add("--timer", (!options.counters.is_empty()).then(|| EVENTS.to_owned()));
         add("--rtol", options.rtol.map(|bound| bound.to_string()));
         add("--atol", options.atol.map(|bound| bound.to_string()));
         options.tolerance.iter().for_each(|tolerance| add("--tolerance", Some(tolerance.clone())));
@@ -184,7 +188,7 @@ impl Evaluation<'_> {
             Some(judge) => judge,
             None => {
                 let commands = subject.commands(options, verdicts.folder())?;
-                let started = Judge::start(options, &subject.record, &subject.ids, commands)?;
+                let started = Judge::start(options, &subject.record, &subject.ids, commands, verdicts.folder())?;
                 verdicts.depend_on([("the device".to_owned(), started.place())].into())?;
                 judge.insert(started)
             }

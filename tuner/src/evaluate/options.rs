@@ -95,6 +95,10 @@ pub struct EvaluateOptions {
     /// Time for each comparison with the application's own code, in seconds
     #[arg(long, value_name = "SECONDS", value_parser = non_negative, default_value = "20", help_heading = EVALUATION)]
     pub confirm_time: f64,
+    /// Also count a launch of each candidate and of the application's own code on the hardware, with NVIDIA's names of
+    /// counters, as in dram__bytes.sum,smsp__inst_executed.sum
+    #[arg(long, value_name = "NAME", value_delimiter = ',', help_heading = EVALUATION)]
+    pub counters: Vec<String>,
     /// Seed for the order of measurements [default: a random number]
     #[arg(long, value_name = "N", help_heading = EVALUATION)]
     pub seed: Option<u64>,
@@ -136,6 +140,7 @@ impl EvaluateOptions {
             ("--device", self.device.clone().unwrap_or_else(|| "the default".into())),
             ("--trial-timeout", number(self.trial_timeout)),
             ("--confirm-time", number(Some(self.confirm_time))),
+            ("--counters", self.counters.join(",")),
         ]
     }
 }

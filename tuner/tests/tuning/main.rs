@@ -3,6 +3,7 @@
 mod command_line;
 mod configuration;
 mod disturbing;
+mod evaluating;
 mod full_disk;
 mod home;
 mod instances;
