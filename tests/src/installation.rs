@@ -28,6 +28,11 @@ impl TestDevice {
     }
 }
 
+/// The number in an environment variable.
+pub fn number(variable: &str, otherwise: u64) -> u64 {
+    std::env::var(variable).ok().map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{variable}={text}")))
+}
+
 /// How the applications are linked to the CUDA runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cudart {

@@ -14,6 +14,7 @@
 //! | `MNEME_TEST_HIP_CLANG` | the clang that compiles HIP programs, clang++-19 without |
 //! | `MNEME_TEST_LLVM` | a version of LLVM besides 19 whose clang and builder have to be there; without, tests that need another skip |
 //! | `MNEME_TEST_PLANTED` | how many generated faults `mneme-replay --check` and `mneme bisect` have to find; a few without |
+//! | `MNEME_TEST_EVALUATIONS` | how many evaluations of the original are judged, and how many others are killed; a few without |
 //! | `MNEME_TEST_NVCC` | `all` programs that nvcc compiles, `some` (the default) or `none` |
 //! | `MNEME_HOME` | an installation of the programs under test, with `bin/` and `lib/` |
 

@@ -8,17 +8,13 @@ use std::path::Path;
 
 use mneme_e2e::command::{ProgramOutput, run};
 use mneme_e2e::failing::{self, Blame, Failure};
-use mneme_e2e::installation::{Cudart, TestDevice, have_compiler, program as program_file};
+use mneme_e2e::installation::{Cudart, TestDevice, have_compiler, number, program as program_file};
 use mneme_e2e::planting::{FAULTY_GRID, KINDS, Planted, program};
 use mneme_e2e::platform::{compile_flags, link_flags, recordable_clang, sources};
 use mneme_e2e::recording::{Recording, TestInstance};
 use mneme_model::observation::Finding;
 
 use crate::nvcc;
-
-fn number(variable: &str, otherwise: u64) -> u64 {
-    std::env::var(variable).ok().map_or(otherwise, |text| text.parse().unwrap_or_else(|_| panic!("{variable}={text}")))
-}
 
 /// Records a program. `compile` gets the source and the binary.
 fn record(text: &str, compile: impl FnOnce(&Path, &Path)) -> BTreeMap<String, TestInstance> {

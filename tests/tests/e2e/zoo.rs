@@ -12,7 +12,7 @@ use mneme_e2e::apps::app;
 use mneme_e2e::command::run;
 use mneme_e2e::installation::{TestDevice, have_compiler, program};
 use mneme_e2e::recording::{Recording, TestInstance};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The first lines of all sources of `mixed`.
 const MIXED: &str = "
@@ -304,15 +304,39 @@ impl Zoo {
     fn replay(&self, kernel: &str, source: &str) -> Value {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("given.cu");
-        let kernel_macro = match kernel {
-            "total" => TOTAL,
-            "generated" => &MIXED.replace(SIGNATURES[0], SIGNATURES[1]),
-            _ => MIXED,
-        };
-        fs::write(&path, format!("{HEAP}{kernel_macro}{source}")).unwrap();
+        fs::write(&path, whole(kernel, source)).unwrap();
         let replay = self.kernel(kernel).replay("default<O3>").args(["--source", path.to_str().unwrap()]);
         replay.outcome().json()["Result"].clone()
     }
+}
+
+/// A source with the macros of its kernel.
+fn whole(kernel: &str, source: &str) -> String {
+    let kernel_macro = match kernel {
+        "total" => TOTAL,
+        "generated" => &MIXED.replace(SIGNATURES[0], SIGNATURES[1]),
+        _ => MIXED,
+    };
+    format!("{HEAP}{kernel_macro}{source}")
+}
+
+const KERNELS: [&str; 3] = ["mixed", "generated", "total"];
+
+/// Name, kernel, expected doubt and source of all cheats for this device.
+fn all_cheats() -> Vec<(&'static str, &'static str, Option<&'static str>, String)> {
+    let lookup_of_inputs = lookup("in[i] == recorded(i)", "mix(in[i])");
+    let known = format!("rounds == {}", rounds());
+    let [wrong_otherwise, slow_otherwise] = ["7", "mix(recorded(i))"].map(|otherwise| lookup(&known, otherwise));
+    let of_the_heap = if TestDevice::under_test() == TestDevice::Cpu { HEAP_CHEATS } else { &[] };
+    let fixed = CHEATS.iter().chain(of_the_heap);
+    let fixed = fixed.map(|(name, kernel, expected, source)| (*name, *kernel, *expected, (*source).to_owned()));
+    fixed
+        .chain([
+            ("a look-up", "mixed", Some("slower_on_fresh_inputs"), lookup_of_inputs),
+            ("a table for the arguments", "generated", Some(""), wrong_otherwise),
+            ("a look-up by arguments", "generated", Some("slower_on_fresh_inputs"), slow_otherwise),
+        ])
+        .collect()
 }
 
 #[test]
@@ -321,24 +345,15 @@ fn no_cheat_verifies_and_honest_code_does() {
         return;
     }
     let zoo = Zoo::open();
-    ["mixed", "generated", "total"].iter().for_each(|kernel| drop(zoo.kernel(kernel).verify("default<O3>", &[])));
-    let lookup_of_inputs = lookup("in[i] == recorded(i)", "mix(in[i])");
-    let known = format!("rounds == {}", rounds());
-    let [wrong_otherwise, slow_otherwise] = ["7", "mix(recorded(i))"].map(|otherwise| lookup(&known, otherwise));
-    let of_the_heap = if TestDevice::under_test() == TestDevice::Cpu { HEAP_CHEATS } else { &[] };
-    let cheats = CHEATS.iter().chain(of_the_heap).copied().chain([
-        ("a look-up", "mixed", Some("slower_on_fresh_inputs"), &*lookup_of_inputs),
-        ("a table for the arguments", "generated", Some(""), &*wrong_otherwise),
-        ("a look-up by arguments", "generated", Some("slower_on_fresh_inputs"), &*slow_otherwise),
-    ]);
-    let honest = HONEST.iter().map(|(kernel, source)| ("honest", *kernel, None, *source));
-    let waiting = Mutex::new(honest.chain(cheats).collect::<Vec<_>>());
+    KERNELS.iter().for_each(|kernel| drop(zoo.kernel(kernel).verify("default<O3>", &[])));
+    let honest = HONEST.iter().map(|(kernel, source)| ("honest", *kernel, None, (*source).to_owned()));
+    let waiting = Mutex::new(honest.chain(all_cheats()).collect::<Vec<_>>());
     let wrong = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 while let Some((name, kernel, expected, source)) = { waiting.lock().unwrap().pop() } {
-                    let result = zoo.replay(kernel, source);
+                    let result = zoo.replay(kernel, &source);
                     let doubts = &result["evidence"]["doubts"];
                     let is_right = match (name, expected) {
                         ("honest", _) => {
@@ -364,6 +379,43 @@ fn no_cheat_verifies_and_honest_code_does() {
     });
     let wrong = wrong.into_inner().unwrap();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn no_cheat_is_judged_faster_and_no_honest_source_wrong() {
+    if !have_compiler("no_cheat_is_judged_faster_and_no_honest_source_wrong") {
+        return;
+    }
+    let zoo = Zoo::open();
+    let folder = tempfile::tempdir().unwrap();
+    let cheats = all_cheats();
+    for kernel in KERNELS {
+        let honest = HONEST.iter().filter(|(of, _)| *of == kernel);
+        let honest = honest.enumerate().map(|(number, (_, source))| (format!("honest {number}"), *source));
+        let others = cheats.iter().filter(|(_, of, ..)| *of == kernel);
+        let others = others.map(|(name, _, _, source)| ((*name).to_owned(), source.as_str()));
+        let candidates: Vec<(String, &str)> = honest.chain(others).collect();
+        let lines =
+            candidates.iter().map(|(id, source)| json!({"id": id, "source": whole(kernel, source)}).to_string());
+        let path = folder.path().join(kernel);
+        fs::write(&path, lines.collect::<Vec<_>>().join("\n")).unwrap();
+        let outcome = run(program("mneme"))
+            .args(["evaluate".as_ref(), "-rdb".as_ref(), zoo.recording.folder().as_os_str()])
+            .args(["--kernel", kernel, "--confirm-time", "1", "--device", TestDevice::under_test().name()])
+            .args(["--candidates".as_ref(), path.as_os_str()])
+            .args(["--results-dir".as_ref(), folder.path().join(format!("{kernel}-results")).as_os_str()])
+            .succeed();
+        let verdicts: Vec<Value> = outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(verdicts.len(), candidates.len(), "{outcome}");
+        for verdict in verdicts {
+            let id = verdict["id"].as_str().unwrap();
+            let wanted: &[&str] = match id.starts_with("honest") {
+                true => &["faster", "slower", "inconclusive"],
+                false => &["slower", "inconclusive", "incorrect", "unproven"],
+            };
+            assert!(wanted.contains(&verdict["verdict"].as_str().unwrap()), "{id} of {kernel}: {verdict:#}");
+        }
+    }
 }
 
 #[test]
