@@ -65,6 +65,15 @@ impl<T> Registry<T> {
         handle
     }
 
+    /// Inserts an object under the smallest free number from 1, as NVIDIA's driver (580) numbers texture and surface
+    /// objects.
+    pub fn insert_lowest(&self, object: Arc<T>) -> usize {
+        let live = &mut self.write().live;
+        let handle = (1..).zip(live.keys()).find(|(free, used)| free < *used).map_or(live.len() + 1, |(free, _)| free);
+        live.insert(handle, object);
+        handle
+    }
+
     pub fn get(&self, handle: usize) -> Result<Arc<T>, Status> {
         let entries = self.read();
         entries.live.get(&handle).cloned().ok_or_else(|| self.missing(&entries, handle))
@@ -129,5 +138,15 @@ mod tests {
         assert_eq!(streams.get(first), Err(Status::INVALID_HANDLE));
         assert_eq!((streams.remove(second).as_deref(), streams.remove(second)), (Ok(&2), Err(Status::INVALID_HANDLE)));
         assert_eq!(events.get(event).as_deref(), Ok(&1));
+    }
+
+    #[test]
+    fn the_smallest_free_number_is_taken() {
+        let textures = Registry::new("a texture");
+        let next = || textures.insert_lowest(Arc::new(()));
+        assert_eq!([next(), next(), next()], [1, 2, 3]);
+        textures.remove(1).unwrap();
+        textures.remove(2).unwrap();
+        assert_eq!([next(), next(), next()], [1, 2, 4]);
     }
 }

@@ -125,7 +125,7 @@ fn sampler_of(what: &TextureDescription, resource: &Resource, texels: &TexelMemo
 }
 
 fn add(out: Out<u64>, described: Described, image: Image) -> StatusResult {
-    let handle = OBJECTS.insert(Arc::new(described)) as u64;
+    let handle = OBJECTS.insert_lowest(Arc::new(described)) as u64;
     images::add(handle, image);
     out.put(handle)
 }
