@@ -16,6 +16,7 @@ pub mod device;
 pub mod evaluation;
 pub mod fresh;
 pub mod hash;
+pub mod images;
 pub mod launch;
 pub mod llvm_version;
 pub mod observation;

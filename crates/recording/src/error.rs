@@ -55,6 +55,8 @@ pub enum NoPlace {
     GoneMemory(u64),
     #[error("the {size} bytes at {address:#x} are no memory of the recorder's arena")]
     OutsideArena { address: u64, size: u64 },
+    #[error("its kernel uses texture or surface objects")]
+    Images,
     #[error("memory at the end of all addresses")]
     LastAddress,
     #[error("its memory spans {} of addresses, which the existing Mneme maps in one piece; copy its instances into folders of their own (-rid)", units::bytes(*.0))]

@@ -16,6 +16,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use mneme_model::hash::{ChunkId, Hash64, checksum};
+use mneme_model::images::Images;
 use mneme_model::launch::Moment;
 use mneme_model::tolerance::{Annotation, Tolerance};
 use mneme_system::files::regular;
@@ -26,7 +27,9 @@ use crate::error::RecordingError;
 
 /// Chunk size, bytes.
 pub const CHUNK: u64 = 64 * 1024;
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
+/// The version without arrays and objects. A reader of this version would run kernels without them.
+const WITHOUT_IMAGES: u32 = 3;
 /// The version without annotated parts. A reader of this version would compare them like the rest of their allocation.
 const WITHOUT_PARTS: u32 = 2;
 /// The version without function tables. A reader of this version would treat function tables as memory.
@@ -52,6 +55,9 @@ pub struct Header {
     /// The parameter buffer of the launch, by argument; in prologues only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<RecordedArgument>,
+    /// The arrays and objects of the launch; in prologues only.
+    #[serde(default, skip_serializing_if = "Images::is_empty")]
+    pub images: Images,
     /// The same number in both manifests of an instance ([`pair`]); absent in older files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pair: Option<u64>,
@@ -134,6 +140,8 @@ pub enum AllocationKind {
     Vendor,
     /// Page-locked host memory that the kernel can address.
     Host,
+    /// The texels of an array, at an address that the kernel does not use.
+    Array,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -230,10 +238,13 @@ impl MemoryState {
         let mut bytes = MAGIC.to_vec();
         let has_parts = self.header.allocations.iter().any(|allocation| !allocation.parts.is_empty());
         let has_tables = self.header.variables.iter().any(|variable| variable.code);
-        let version = match (has_parts, has_tables) {
-            (true, _) => VERSION,
-            (false, true) => WITHOUT_PARTS,
-            (false, false) => WITHOUT_TABLES,
+        let is_array = |allocation: &Allocation| allocation.kind == AllocationKind::Array;
+        let has_images = !self.header.images.is_empty() || self.header.allocations.iter().any(is_array);
+        let version = match (has_images, has_parts, has_tables) {
+            (true, ..) => VERSION,
+            (false, true, _) => WITHOUT_IMAGES,
+            (false, false, true) => WITHOUT_PARTS,
+            (false, false, false) => WITHOUT_TABLES,
         };
         bytes.extend_from_slice(&version.to_le_bytes());
         bytes.extend_from_slice(&(header.len() as u32).to_le_bytes());
@@ -281,6 +292,19 @@ impl MemoryState {
         };
         if header.allocations.iter().any(misplaced) {
             return Err(damaged("the parts of an allocation overlap or leave it"));
+        }
+        let is_array = |address: u64, bytes: u64| {
+            let is_its = |it: &Allocation| (it.kind, it.address, it.size) == (AllocationKind::Array, address, bytes);
+            header.allocations.iter().any(is_its)
+        };
+        let is_recorded = |address: u64, bytes: u64| {
+            let has = |it: &Allocation| {
+                address.checked_sub(it.address).and_then(|offset| it.size.checked_sub(offset)) >= Some(bytes)
+            };
+            header.allocations.iter().any(has)
+        };
+        if let Some(fault) = header.images.fault(is_array, is_recorded) {
+            return Err(damaged(fault));
         }
         let (ids, remainder) = ids.as_chunks::<16>();
         let sizes = header
@@ -394,6 +418,7 @@ pub fn load_if_manifest(path: &Path) -> Result<Option<(MemoryState, u64)>, Recor
 #[cfg(test)]
 mod tests {
     use super::*;
+    use mneme_model::images::{ImageObject, ImageResource, RecordedArray, Texel};
     use proptest::prelude::*;
 
     fn state() -> MemoryState {
@@ -417,6 +442,7 @@ mod tests {
                     RecordedArgument { offset: 0, bytes: vec![1, 2, 3, 4] },
                     RecordedArgument { offset: 8, bytes: vec![0xff; 8] },
                 ],
+                images: Images::default(),
                 pair: Some(u64::MAX),
             },
             chunks: vec![vec![ChunkId([1; 16])], vec![ChunkId::ZERO, ChunkId([2; 16])]],
@@ -431,6 +457,39 @@ mod tests {
         assert_eq!(MemoryState::load(&path).unwrap(), state());
         assert_eq!(state().parameter_buffer(), [1, 2, 3, 4, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255]);
         assert_eq!(state().regions().nth(1).unwrap().extent(1), (CHUNK, 1));
+    }
+
+    /// One with arrays and objects, whose array has a row of `width` texels of 4 bytes.
+    fn with_images(width: u64) -> MemoryState {
+        let texel = Texel { format: 3, channels: 1 };
+        let array = RecordedArray { address: 0x2000, width, height: 0, depth: 0, texel, flags: 2 };
+        let resource = ImageResource::Array(0);
+        let mut state = state();
+        state.header.images = Images {
+            arrays: vec![array],
+            objects: vec![ImageObject { handle: 1, resource, texture: None, view: Vec::new() }],
+        };
+        let (address, size, kind) = (0x2000, 4 * width, AllocationKind::Array);
+        state.header.allocations.push(Allocation { address, size, kind, ..Allocation::default() });
+        state.chunks.push(vec![ChunkId([3; 16]); chunk_count(size)]);
+        state
+    }
+
+    proptest! {
+        #[test]
+        fn arrays_and_objects_have_a_later_version_and_must_fit(width in 1u64..40_000, other in 0u64..40_000) {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("state.mneme");
+            let images = with_images(width);
+            images.save(&path).unwrap();
+            prop_assert_eq!(&MemoryState::load(&path).unwrap(), &images);
+            prop_assert_eq!((images.encode()[8], state().encode()[8]), (4, 1));
+            prop_assert!(!String::from_utf8_lossy(&state().encode()).contains("images"));
+            let mut wrong = images;
+            wrong.header.images.arrays[0].width = other;
+            wrong.save(&path).unwrap();
+            prop_assert_eq!(MemoryState::load(&path).is_ok(), width == other);
+        }
     }
 
     /// A manifest without this field comes from a recorder that did not detect sharing.

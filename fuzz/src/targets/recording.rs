@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use mneme_model::checked_text::write_checksum;
 use mneme_model::hash::{ChunkId, checksum, chunk_id};
+use mneme_model::images::{ImageObject, ImageResource, Images, RecordedArray, TEXTURE_WORDS, Texel};
 use mneme_model::launch::{Dim3, Moment};
 use mneme_recording::database::{
     ArgumentLayout, InstanceDetails, InstanceRecord, KernelDetails, KernelRecord, VERSION,
@@ -69,6 +70,9 @@ fn run_database(input: &[u8]) {
 }
 
 fn manifest_seeds() -> Vec<Vec<u8>> {
+    let texel = Texel { format: 3, channels: 1 };
+    let object =
+        |handle, resource| ImageObject { handle, resource, texture: Some([0; TEXTURE_WORDS]), view: Vec::new() };
     let header = Header {
         moment: Moment::Prologue,
         variables: vec![RecordedVariable { name: "v".into(), address: 0x2000, size: 16, constant: true, code: false }],
@@ -78,12 +82,21 @@ fn manifest_seeds() -> Vec<Vec<u8>> {
                 serde_json::json!({"address": 0x1000_0000_0000u64, "size": 200_000, "kind": "arena"}),
             )
             .expect("the seed is well-formed"),
+            Allocation { address: 0x4000, size: 64, kind: AllocationKind::Array, ..Allocation::default() },
         ],
         arguments: vec![RecordedArgument { offset: 0, bytes: vec![1; 8] }],
+        images: Images {
+            arrays: vec![RecordedArray { address: 0x4000, width: 4, height: 2, depth: 2, texel, flags: 2 }],
+            objects: vec![
+                object(1, ImageResource::Array(0)),
+                object(2, ImageResource::Linear { address: 0x1000_0000_0000, texel, bytes: 40 }),
+            ],
+        },
         pair: Some(7),
     };
     assert_eq!(header.allocations[0].kind, AllocationKind::Arena);
-    let chunks = vec![vec![chunk_id(b"v")], vec![ChunkId::ZERO, chunk_id(b"1"), chunk_id(b"2"), ChunkId::ZERO]];
+    let of_memory = vec![ChunkId::ZERO, chunk_id(b"1"), chunk_id(b"2"), ChunkId::ZERO];
+    let chunks = vec![vec![chunk_id(b"v")], of_memory, vec![chunk_id(b"3")]];
     let state = MemoryState { header, chunks };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("m");

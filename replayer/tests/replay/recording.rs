@@ -104,7 +104,7 @@ fn state(
                 ..Allocation::default()
             }],
             arguments,
-            pair: None,
+            ..Header::default()
         },
         chunks: contents.iter().map(|contents| store.put_region(contents).unwrap()).collect(),
     }

@@ -132,6 +132,9 @@ fn write_instance<'a>(
 ) -> Result<(Draft<'a>, Option<Range<u64>>), RecordingError> {
     let moments = Moments::open(from, record, instance)?;
     let store = moments.store(from)?;
+    if !moments.prologue.header.images.is_empty() {
+        return Err(RecordingError::NotUpstreams { path: path.into(), what: NoPlace::Images });
+    }
     let (globals, blobs) = pieces(&moments).map_err(|what| RecordingError::NotUpstreams { path: path.into(), what })?;
     let pieces = [&globals[..], &blobs[..]];
     let arguments = &moments.prologue.header.arguments;
@@ -293,7 +296,7 @@ mod tests {
                 } else {
                     vec![]
                 },
-                pair: None,
+                ..Header::default()
             };
             let mut chunks = vec![store.put_region(&[1, 2, 3, 4]).unwrap()];
             chunks.extend(memory.iter().map(|it| store.put_region(&bytes(it)).unwrap()));

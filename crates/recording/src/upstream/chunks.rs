@@ -94,7 +94,7 @@ pub fn open(prologue: &Path, epilogue: &Path) -> Result<(MemoryState, MemoryStat
             variables: before.layout.globals.iter().map(variable).collect(),
             allocations: before.layout.blobs.iter().map(allocation).collect(),
             arguments,
-            pair: None,
+            ..Header::default()
         }
     };
     let headers = [header(Moment::Prologue, arguments), header(Moment::Epilogue, Vec::new())];
