@@ -1,6 +1,7 @@
 //! The interface to a device that a replay needs.
 
 use mneme_model::device::{Description, Timer};
+use mneme_model::images::Images;
 use mneme_model::launch::Launch;
 
 use crate::error::{DeviceError, ProfilerError};
@@ -123,6 +124,13 @@ pub trait Device {
 
     /// Launches in the same way, waits, and returns the kernel's time by events, ns.
     fn run(&self, function: DeviceFunction, launch: &Launch, arguments: &[Vec<u8>]) -> Result<u64, DeviceError>;
+
+    /// Makes arrays and objects with their recorded handles. From then on each [`Device::run`] fills the arrays from
+    /// their memory before the launch, and copies those with surfaces back after it.
+    fn make_images(&self, images: &Images) -> Result<(), DeviceError>;
+
+    /// Fills the arrays now, instead of right before the next [`Device::run`].
+    fn fill_arrays(&self) -> Result<(), DeviceError>;
 
     /// Begins a series of [`Device::run`]s. [`Device::end_series`] may return more accurate times.
     fn begin_series(&self);

@@ -18,6 +18,10 @@ pub enum DeviceError {
     Clash { address: u64, size: u64 },
     #[error("the device has no room for {size} bytes more")]
     OutOfMemory { size: u64 },
+    #[error(
+        "the driver gives no texture or surface object the recorded handle {handle}; record the kernel again on this driver"
+    )]
+    Handle { handle: u64 },
     /// Any other failure of a driver call.
     #[error("{name}: {text} ({function})")]
     Call { function: &'static str, code: u32, name: String, text: String },

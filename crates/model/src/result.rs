@@ -470,7 +470,8 @@ pub struct Mismatch {
     /// "allocation", the name of the device variable, or "outside" (outside all recorded memory, in the pages that hold
     /// it).
     pub region: String,
-    /// Name that the application gave the allocation, or the part of it that it annotated by itself, or "".
+    /// Name that the application gave the allocation, or the part of it that it annotated by itself; the recorder's for
+    /// an array; or "".
     #[serde(skip_serializing_if = "String::is_empty")]
     pub tag: String,
     /// Start of the region, or of the annotated part, as recorded, e.g. "0x100000000000".
@@ -483,6 +484,9 @@ pub struct Mismatch {
     pub tolerance: String,
     /// Offset of the first differing element from that start, bytes.
     pub offset: u64,
+    /// Column, row and slice of its texel, if the region is an array.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub texel: Option<[u64; 3]>,
     /// Recorded and replayed value of that element.
     pub recorded: String,
     pub replayed: String,

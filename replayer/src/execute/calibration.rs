@@ -101,7 +101,7 @@ impl<'a, 'm> Calibration<'a, 'm> {
     ) -> Self {
         let all = memory.regions();
         let regions = regions.iter().copied().filter(|it| all.get(*it).is_some_and(|it| it.can_be_poisoned()));
-        let (regions, live) = (regions.collect(), memory.live());
+        let (regions, live) = (regions.collect(), memory.meaningful());
         Self { series, memory, done, regions, begin: Instant::now(), runs: RUNS, varying: Sets::new(), live }
     }
 

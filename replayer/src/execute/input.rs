@@ -130,9 +130,9 @@ fn part(seed: u64, region: &SnapshotRegion, chunk: usize, length: usize) -> Rang
     }
 }
 
-/// The addresses of recorded memory.
+/// The addresses of recorded memory, and the handles of its objects.
 pub fn live(memory: &ResidentMemory<'_>) -> Vec<Range<u64>> {
-    memory.live().into_iter().map(|(start, end)| start..end).collect()
+    memory.meaningful().into_iter().map(|(start, end)| start..end).collect()
 }
 
 /// The arguments with all numbers changed; `None` if they contain none that can change.

@@ -31,13 +31,14 @@ impl BufferFailure {
     /// `error` is the measure that the tolerance limits, if there is one.
     pub fn of(place: MismatchLocation<'_>, comparison: &Comparison, tally: &ElementTally, error: Option<f64>) -> Self {
         let offset = tally.first.as_ref().map_or(0, |first| first.offset);
-        let (region, name, buffer) = match place {
+        let (region, name, buffer, texel) = match place {
             MismatchLocation::Region(number, region) => {
                 let buffer = region.buffer_at(offset);
-                (Some(number), buffer.variable.unwrap_or("allocation"), buffer)
+                let texel = region.array.and_then(|array| array.place(offset));
+                (Some(number), buffer.variable.unwrap_or("allocation"), buffer, texel)
             }
             MismatchLocation::Outside(address, size) => {
-                (None, "outside", Buffer { variable: None, tag: "", offset: 0, address, size })
+                (None, "outside", Buffer { variable: None, tag: "", offset: 0, address, size }, None)
             }
         };
         let dtype = comparison.dtype();
@@ -57,6 +58,7 @@ impl BufferFailure {
             dtype: dtype.name().into(),
             tolerance: if comparison.is_exact() { "exact".into() } else { comparison.tolerance.to_string() },
             offset: first.offset - buffer.offset,
+            texel,
             recorded: first.recorded,
             replayed: first.replayed,
             differing: tally.differing,
@@ -93,6 +95,7 @@ fn line(mismatch: &Mismatch) -> String {
         ("allocation", tag) => format!("{tag} ({} bytes at {})", mismatch.size, mismatch.address),
         (name, _) => format!("the variable {name}"),
     };
+    let texel = mismatch.texel.map_or_else(String::new, |[x, y, z]| format!(", in the texel ({x}, {y}, {z})"));
     let errors = match mismatch.largest {
         Some(Largest { absolute, relative, ulp }) => {
             let ulp = if is_infinite(ulp) { "infinitely many".into() } else { ulp.to_string() };
@@ -107,7 +110,7 @@ fn line(mismatch: &Mismatch) -> String {
     // Outside of regions, the contents before a replay are not the application's.
     let before = if mismatch.region == "outside" { "filled with" } else { "recorded" };
     format!(
-        "first at byte {} of {place}, {before} {} and replayed {}; {} of {} {differ}{errors}{norm}",
+        "first at byte {} of {place}{texel}, {before} {} and replayed {}; {} of {} {differ}{errors}{norm}",
         mismatch.offset,
         mismatch.recorded,
         mismatch.replayed,

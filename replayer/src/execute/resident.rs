@@ -124,7 +124,7 @@ impl<'a> ResidentMemory<'a> {
         Ok(memory)
     }
 
-    /// Fills the mapped memory, and copies the parts that the kernel will change.
+    /// Fills the mapped memory, copies the parts that the kernel will change, and makes arrays and objects.
     pub fn upload(&mut self) -> Result<(), DeviceError> {
         for (_, region) in self.mapped_regions() {
             for (offset, length) in region.nonzero_runs() {
@@ -136,9 +136,10 @@ impl<'a> ResidentMemory<'a> {
             self.device.write(piece.address, piece.before(self.snapshot))?;
         }
         match &mut self.inspector {
-            Inspector::Device(inspector) => inspector.prepare(self.device, self.snapshot, &self.pieces),
-            Inspector::Host => Ok(()),
+            Inspector::Device(inspector) => inspector.prepare(self.device, self.snapshot, &self.pieces)?,
+            Inspector::Host => {}
         }
+        self.device.make_images(&self.snapshot.layout.images)
     }
 
     /// Whether kernels run in this process.
@@ -364,6 +365,8 @@ impl<'a> ResidentMemory<'a> {
             Some(flusher) => flusher,
             None => *self.flusher.insert((self.device.allocate(size)?, size)),
         };
+        // Filling them later would bring them into the cache again.
+        self.device.fill_arrays()?;
         self.device.zero(address, size)
     }
 
@@ -514,6 +517,14 @@ impl<'a> ResidentMemory<'a> {
             overlap
         });
         stretches
+    }
+
+    /// Ranges of words that no input may change, ascending: addresses of live memory, and the handles of objects.
+    pub fn meaningful(&self) -> Vec<(u64, u64)> {
+        let objects = &self.snapshot.layout.images.objects;
+        let mut handles: Vec<(u64, u64)> = objects.iter().map(|object| (object.handle, object.handle)).collect();
+        handles.sort_unstable();
+        handles.into_iter().chain(self.live()).collect()
     }
 
     /// Regions at their recorded addresses, with their numbers.

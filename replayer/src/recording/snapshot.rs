@@ -12,6 +12,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use mneme_model::hash::ChunkId;
+use mneme_model::images::{Images, RecordedArray};
 use mneme_model::tolerance::Tolerance;
 use mneme_recording::RecordingError;
 use mneme_recording::manifest::{AnnotatedPart, CHUNK, MemoryState};
@@ -43,6 +44,8 @@ pub struct SnapshotRegion {
     pub annotated: Vec<AnnotatedPart>,
     /// Whether others could write to it while it was recorded.
     pub shared: bool,
+    /// The array whose texels these are.
+    pub array: Option<RecordedArray>,
     pub address: u64,
     pub size: u64,
     /// Offset of the prologue in the shared memory, bytes.
@@ -88,6 +91,8 @@ impl Changed {
 #[derive(Debug, Default, PartialEq)]
 pub struct SnapshotLayout {
     pub regions: Vec<SnapshotRegion>,
+    /// The arrays and objects of the launch.
+    pub images: Images,
     bytes: usize,
 }
 
@@ -117,7 +122,9 @@ impl SnapshotLayout {
         };
         let mut after: HashMap<_, _> =
             epilogue.regions().map(|region| (key(region.variable, region.address), region)).collect();
-        let mut layout = Self::default();
+        let images = prologue.header.images.clone();
+        let arrays: HashMap<u64, RecordedArray> = images.arrays.iter().map(|array| (array.address, *array)).collect();
+        let mut layout = Self { images, ..Self::default() };
         for before in prologue.regions() {
             let (address, size) = (before.address, before.size);
             let after = after.remove(&key(before.variable, address)).ok_or(MomentMisfit::Missing { address, size })?;
@@ -138,6 +145,7 @@ impl SnapshotLayout {
                 tolerance: before.tolerance,
                 annotated: before.parts.to_vec(),
                 shared: before.shared,
+                array: arrays.get(&before.address).copied().filter(|_| before.variable.is_none()),
                 address: before.address,
                 size: before.size,
                 offset: layout.bytes,
@@ -528,7 +536,8 @@ mod tests {
 
     #[test]
     fn what_is_sealed_can_only_be_read() {
-        let snapshot = Snapshot::reserve(SnapshotLayout { regions: Vec::new(), bytes: CHUNK as usize }).unwrap();
+        let snapshot =
+            Snapshot::reserve(SnapshotLayout { bytes: CHUNK as usize, ..SnapshotLayout::default() }).unwrap();
         let permissions = || {
             let start = snapshot.memory.as_ptr() as usize;
             let maps = std::fs::read_to_string("/proc/self/maps").unwrap();

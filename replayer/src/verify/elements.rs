@@ -41,6 +41,9 @@ pub fn of_regions(recorded: &RecordedInstance, regions: &[SnapshotRegion]) -> Ve
     let claims: Vec<(u64, Pointee)> =
         pointers.into_iter().zip(types).filter_map(|(pointer, pointee)| Some((pointer?, pointee?))).collect();
     let of = |region: &SnapshotRegion| {
+        if let Some(array) = region.array {
+            return vec![(0, array.texel.element().map_or(Elements::Unknown, Elements::Of))];
+        }
         let within = |(pointer, pointee): &(u64, Pointee)| {
             let offset = pointer.checked_sub(region.address).filter(|offset| *offset < region.size)?;
             Some((offset, pointee.at(*pointer)))

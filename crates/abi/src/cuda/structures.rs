@@ -291,3 +291,74 @@ impl AllocationProperties {
         Self { handle_types, ..self }
     }
 }
+
+impl CopySide {
+    /// Rows of `pitch` bytes in memory of the device, `rows` of them in each slice.
+    pub fn memory(device: u64, pitch: usize, rows: usize) -> Self {
+        Self { kind: memory_type::DEVICE, device, pitch, rows, ..Self::array(0) }
+    }
+
+    /// A whole array.
+    pub fn array(array: u64) -> Self {
+        let kind = memory_type::ARRAY;
+        Self { x: 0, y: 0, z: 0, level: 0, kind, host: 0, device: 0, array, reserved: 0, pitch: 0, rows: 0 }
+    }
+}
+
+impl Resource {
+    pub fn array(array: u64) -> Self {
+        Self::of(resource_kind::ARRAY, &[array])
+    }
+
+    /// A line of texels.
+    pub fn linear(address: u64, [format, channels]: [u32; 2], bytes: u64) -> Self {
+        Self::of(resource_kind::LINEAR, &[address, halves(format, channels), bytes])
+    }
+
+    /// Rows of texels; lengths in texels, the pitch in bytes.
+    pub fn pitched(address: u64, [format, channels]: [u32; 2], [width, height]: [u64; 2], pitch: u64) -> Self {
+        Self::of(resource_kind::PITCHED, &[address, halves(format, channels), width, height, pitch])
+    }
+
+    fn of(kind: u32, what: &[u64]) -> Self {
+        let mut words = [0; 16];
+        words[..what.len()].copy_from_slice(what);
+        Self { kind, words, flags: 0 }
+    }
+
+    /// The format and the number of channels of its texels in memory.
+    pub fn format(&self) -> [u32; 2] {
+        [self.words[1] as u32, (self.words[1] >> 32) as u32]
+    }
+}
+
+fn halves(low: u32, high: u32) -> u64 {
+    u64::from(low) | u64::from(high) << 32
+}
+
+impl TextureDescription {
+    /// All words but the reserved ones.
+    pub fn words(&self) -> [u32; 14] {
+        let Self { address_modes: [x, y, z], filter, flags, anisotropy, mipmap_filter, .. } = *self;
+        let [red, green, blue, alpha] = self.border.map(f32::to_bits);
+        let [bias, least, greatest] = [self.mipmap_bias, self.least_level, self.greatest_level].map(f32::to_bits);
+        [x, y, z, filter, flags, anisotropy, mipmap_filter, bias, least, greatest, red, green, blue, alpha]
+    }
+
+    pub fn of_words(words: &[u32; 14]) -> Self {
+        let [x, y, z, filter, flags, anisotropy, mipmap_filter, bias, least, greatest, red, green, blue, alpha] =
+            *words;
+        Self {
+            address_modes: [x, y, z],
+            filter,
+            flags,
+            anisotropy,
+            mipmap_filter,
+            mipmap_bias: f32::from_bits(bias),
+            least_level: f32::from_bits(least),
+            greatest_level: f32::from_bits(greatest),
+            border: [red, green, blue, alpha].map(f32::from_bits),
+            reserved: [0; 12],
+        }
+    }
+}

@@ -3,9 +3,11 @@
 //! HIP mirrors the driver: most of its functions have the same meaning, arguments, types and numbers. A
 //! [`VendorDriver`] provides the others.
 
+mod images;
 mod table;
 mod vendor;
 
+use std::cell::OnceCell;
 use std::ffi::{CStr, CString};
 use std::ptr::null_mut;
 
@@ -13,6 +15,7 @@ use cudarc::driver::sys::{CUfunction_attribute as FunctionAttribute, CUlimit, CU
 use mneme_abi::cuda::structures::{AccessDescription, AllocationProperties, memory_access};
 use mneme_abi::cuda::types::*;
 
+use self::images::DeviceImages;
 use self::table::FunctionTable;
 #[cfg(test)]
 pub use self::table::SHARED;
@@ -23,6 +26,7 @@ use super::rocprofiler::Rocprofiler;
 use crate::device::{ContextLimit, Device, DeviceFunction, DeviceModule, FunctionUse};
 use crate::error::{DeviceError, ProfilerError};
 use mneme_model::device::{Description, Timer};
+use mneme_model::images::Images;
 use mneme_model::launch::Launch;
 
 /// `CU_STREAM_DEFAULT`: ordered with the default stream, which runs host copies and memsets.
@@ -45,8 +49,10 @@ pub struct Gpu {
     events: [CUevent; 2],
     page_size: u64,
     profiler: Option<Profiler>,
+    /// The arrays and objects of the recording.
+    images: OnceCell<DeviceImages>,
     /// Keeps the functions in memory.
-    _library: VendorLibrary,
+    library: VendorLibrary,
 }
 
 impl Gpu {
@@ -86,7 +92,8 @@ impl Gpu {
             events: [null_mut(); 2],
             page_size: 0,
             profiler: None,
-            _library: library,
+            images: OnceCell::new(),
+            library,
         };
         gpu.prepare(ordinal)?;
         Ok(gpu)
@@ -440,11 +447,17 @@ impl Device for Gpu {
         let since = self.cupti().map_or(0, Cupti::now);
         // Held until the device is done: HIP may hand a launch to one of its threads.
         let tagged = self.rocprofiler().and_then(Rocprofiler::tag);
+        if let Some(images) = self.images.get() {
+            images.before_launch(self)?;
+        }
         // SAFETY: events and stream are this object's own; `milliseconds` is a valid place for the answer.
         unsafe {
             self.check("cuEventRecord", (self.table.cuEventRecord)(before, self.stream))?;
             self.launch(function, launch, arguments)?;
             self.check("cuEventRecord", (self.table.cuEventRecord)(after, self.stream))?;
+            if let Some(images) = self.images.get() {
+                images.take_back(self)?;
+            }
             self.check("cuStreamSynchronize", (self.table.cuStreamSynchronize)(self.stream))?;
             self.check("cuEventElapsedTime", (self.table.cuEventElapsedTime)(&mut milliseconds, before, after))?;
         }
@@ -455,6 +468,18 @@ impl Device for Gpu {
             cupti.launched(since);
         }
         Ok((f64::from(milliseconds) * 1e6).round() as u64)
+    }
+
+    fn make_images(&self, images: &Images) -> Result<(), DeviceError> {
+        if !images.is_empty() {
+            let made = DeviceImages::make(self, images)?;
+            assert!(self.images.set(made).is_ok(), "images are made once");
+        }
+        Ok(())
+    }
+
+    fn fill_arrays(&self) -> Result<(), DeviceError> {
+        self.images.get().map_or(Ok(()), |images| images.fill_now(self))
     }
 
     fn begin_series(&self) {
