@@ -192,6 +192,15 @@ macro_rules! every_hook {
             external::unmap_resources(count, resources));
         cuGraphicsUnregisterResource => (external::unregister_resource);
     }
+    "tracked, to record the arrays and objects that a kernel can use" ["tests/tests/e2e/textures.rs: textures_and_surfaces_are_recorded"] {
+        cuArrayCreate_v2 => (images::create_plane);
+        cuArray3DCreate_v2 => (images::create_array);
+        cuArrayDestroy => (images::destroy_array);
+        cuTexObjectCreate => (images::create_texture);
+        cuTexObjectDestroy => (images::destroy_object);
+        cuSurfObjectCreate => (images::create_surface);
+        cuSurfObjectDestroy => (images::destroy_object);
+    }
     "tracked, to wait for every context of a device and to forget memory and code that end with one" ["tests/tests/e2e/coverage.rs: contexts"] {
         cuCtxCreate => (|context, _, device| contexts::create(context, device));
         cuCtxCreate_v2 => (|context, _, device| contexts::create(context, device));

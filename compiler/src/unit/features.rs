@@ -1,8 +1,8 @@
-//! Features of definitions that a recording of memory cannot contain.
+//! Features of definitions that a recording of memory alone cannot contain.
 //!
 //! They are found in the text: texture and surface accesses, and calls through pointers.
 //!
-//! The driver gives texture and surface objects new names in each process. An address of code is valid for one load of
+//! A recording has texture and surface objects besides memory. An address of code is valid for one load of
 //! one module: a call through a pointer from memory (a function pointer, a virtual table) would jump to the code of the
 //! recorded module, and a kernel that stores such an address stores another one in a replay. A pointer that the
 //! optimiser has resolved is a direct call in the text, and an object that it has dissolved stores nothing.

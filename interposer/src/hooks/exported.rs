@@ -16,7 +16,7 @@ use crate::launches::{by_address, forms, graphs, refused, work_items};
 use crate::lifetimes::{contexts as ends, green};
 use crate::memory::bounds::{Touched, meant, touched_volumes};
 use crate::memory::sharing::physical;
-use crate::memory::{access, bounds, external, ipc, served, tracked};
+use crate::memory::{access, bounds, external, images, ipc, served, tracked};
 use crate::process::family::Family;
 use crate::recorder::{self, counted};
 use crate::table::{every_hip_hook, every_hook};

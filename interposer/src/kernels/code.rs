@@ -37,8 +37,7 @@ const COMPUTE_CAPABILITY: [CUdevice_attribute; 2] = [
 
 /// Names that mark unreplayable code: functions of the device-side runtime, which IR does not define, and markers for
 /// features that a recording cannot hold.
-const REFUSED: [(&str, CodeRefusal); 9] = [
-    (ir_section::TEXTURE, CodeRefusal::Textures),
+const REFUSED: [(&str, CodeRefusal); 8] = [
     (ir_section::INDIRECT_CALL, CodeRefusal::CallsPointers),
     (ir_section::CODE_ADDRESS, CodeRefusal::CodeAddresses),
     (ir_section::DEVICE_HEAP, CodeRefusal::DeviceHeap),
@@ -99,6 +98,7 @@ pub struct KernelCode {
     calls_pointers: bool,
     /// It prints, as far as can be determined.
     pub prints: bool,
+    uses_images: bool,
     /// The [`image_key`] of the image that contains the PTX or machine code.
     pub image: Option<u64>,
     /// How the application's own code was compiled, if the IR includes that.
@@ -292,6 +292,7 @@ impl KernelCode {
             source: Source::Section,
             calls_pointers: false,
             prints: prints(&closure.unresolved),
+            uses_images: uses_images(&closure.unresolved),
             image: None,
             compiled: own.table.compiled.clone(),
             files: Mutex::default(),
@@ -330,6 +331,7 @@ impl KernelCode {
             source,
             calls_pointers: native.calls_pointers && matches!(source, Source::Ptx | Source::MachineCode),
             prints: prints(&native.undefined),
+            uses_images: uses_images(&native.undefined),
             image: None,
             compiled: None,
             files: Mutex::default(),
@@ -347,6 +349,11 @@ impl KernelCode {
     /// Whether replays place variables at their recorded addresses, which needs IR.
     pub fn has_ir(&self) -> bool {
         !matches!(self.source, Source::Ptx | Source::MachineCode)
+    }
+
+    /// Whether it accesses textures or surfaces, as far as can be determined.
+    pub fn uses_images(&self) -> bool {
+        self.uses_images
     }
 
     /// The source, as messages name it.
@@ -458,6 +465,7 @@ impl KernelCode {
             source: Source::Section,
             calls_pointers: false,
             prints: false,
+            uses_images: false,
             image: None,
             compiled: None,
             files: Mutex::default(),
@@ -490,8 +498,15 @@ fn prints(undefined: &[String]) -> bool {
     undefined.iter().any(|name| name == "vprintf" || name.starts_with("__ockl_printf"))
 }
 
+fn uses_images(undefined: &[String]) -> bool {
+    undefined.iter().any(|name| name == ir_section::TEXTURE)
+}
+
 /// Refuses code that calls undefined functions with which it cannot be replayed.
 fn refuse(undefined: &[String]) -> Result<(), CodeRefusal> {
+    if recorded_family::is_hip() && uses_images(undefined) {
+        return Err(CodeRefusal::Textures);
+    }
     let found = REFUSED.into_iter().find(|(name, _)| undefined.iter().any(|undefined| is_function(undefined, name)));
     found.map_or(Ok(()), |(_, refusal)| Err(refusal))
 }

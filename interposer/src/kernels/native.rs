@@ -186,8 +186,6 @@ impl NativeCode {
         closure.variables.retain(|variable| !embedded::is_foreign(&variable.name));
         let refusal = if let Some(variable) = closure.variables.iter().find(|variable| variable.opaque) {
             Some(CodeRefusal::TextureReference(variable.name.clone()))
-        } else if closure.uses_textures {
-            Some(CodeRefusal::Textures)
         } else {
             let moved = closure.variables.iter().find(|variable| variable.holds_addresses);
             moved.map(|variable| CodeRefusal::HoldsAddresses(variable.name.clone()))
@@ -215,7 +213,6 @@ impl NativeCode {
         let features = cubin.features(found);
         let refusal = match cubin.references.first() {
             Some(name) => Some(CodeRefusal::TextureReference(name.clone())),
-            None if features.textures => Some(CodeRefusal::Textures),
             None => moved.map(|variable| CodeRefusal::HoldsAddresses(variable.name.clone())),
         };
         Some(Self {
@@ -248,7 +245,7 @@ fn modules_of_proteus(image: &[u8], kernel: &str, is_kernel: impl Fn(&str) -> bo
     modules.into_iter().map(|(_, module)| module.to_vec()).collect()
 }
 
-/// Undefined functions, with a marker if the code accesses textures: then IR from any source is refused too.
+/// Undefined functions, with a marker if the code accesses textures.
 fn with_textures(mut undefined: Vec<String>, uses_textures: bool) -> Vec<String> {
     undefined.extend(uses_textures.then(|| ir_section::TEXTURE.to_owned()));
     undefined
@@ -288,11 +285,9 @@ mod tests {
         let [indirect, direct] =
             ["indirect", "k"].map(|kernel| NativeCode::of(PTX.as_bytes(), kernel, Some(&nvidia())).unwrap());
         assert!(indirect.calls_pointers && indirect.refusal.is_none() && !direct.calls_pointers);
-        for (kernel, refusal) in
-            [("moved", CodeRefusal::HoldsAddresses("p".into())), ("textures", CodeRefusal::Textures)]
-        {
-            assert_eq!(NativeCode::of(PTX.as_bytes(), kernel, Some(&nvidia())).unwrap().refusal, Some(refusal));
-        }
+        let refusal = |kernel| NativeCode::of(PTX.as_bytes(), kernel, Some(&nvidia())).unwrap().refusal;
+        assert_eq!(refusal("moved"), Some(CodeRefusal::HoldsAddresses("p".into())));
+        assert_eq!(refusal("textures"), None);
         let undefined = |kernel| NativeCode::of(PTX.as_bytes(), kernel, Some(&nvidia())).unwrap().undefined;
         assert_eq!((undefined("textures"), undefined("k")), (vec![ir_section::TEXTURE.to_owned()], vec![]));
         assert!(NativeCode::of(PTX.as_bytes(), "none", Some(&nvidia())).is_none());

@@ -10,7 +10,7 @@ pub enum CodeRefusal {
     NoIr { lacks: &'static str, changed: Option<PathBuf> },
     #[error("several translation units define a private {0}, and the driver does not report which one the kernel uses")]
     Ambiguous(String),
-    #[error("it uses texture or surface objects")]
+    #[error("it uses texture or surface objects, which are not recorded with HIP")]
     Textures,
     #[error("it uses the texture or surface reference {0}")]
     TextureReference(String),

@@ -3,7 +3,7 @@
 use crate::apply;
 use crate::driver::{self, CUcontext, CUdevice, Status, captures, contexts, gate};
 use crate::kernels::handles;
-use crate::memory::{access, frees, tracked};
+use crate::memory::{access, frees, images, tracked};
 use crate::process::linker;
 use crate::recorder::{profile, unfinished};
 use crate::snapshot;
@@ -95,9 +95,15 @@ pub fn forget_handle(context: usize) {
     apply::forget(Some(context));
 }
 
+/// Forgets the objects of contexts.
+fn forget_contexts(has_ended: impl Fn(usize) -> bool) {
+    images::forget_contexts(&has_ended);
+    handles::forget_contexts(has_ended);
+}
+
 fn died(context: usize) {
     forget_handle(context);
-    handles::forget_contexts(|ended| ended == context);
+    forget_contexts(|ended| ended == context);
     frees::forget(None, |live| live.context == context);
     tracked::forget_lost_mappings();
 }
@@ -106,7 +112,7 @@ fn primary_died(device: CUdevice) {
     let known = contexts::all();
     match contexts::forget_primary(device) {
         Some(context) => {
-            handles::forget_contexts(|ended| ended == context || contexts::is_green_of(ended, device));
+            forget_contexts(|ended| ended == context || contexts::is_green_of(ended, device));
             forget_handle(context);
             frees::forget(Some(device), |live| live.context == context || contexts::is_green_of(live.context, device));
         }
@@ -116,7 +122,7 @@ fn primary_died(device: CUdevice) {
                 .filter(|known| known.device == device && !is_alive(known.handle as CUcontext))
                 .map(|known| known.handle)
                 .collect();
-            handles::forget_contexts(|context| ended.contains(&context));
+            forget_contexts(|context| ended.contains(&context));
             frees::forget_all_contexts();
             snapshot::forget_all_contexts();
             ended.iter().for_each(|context| captures::forget_context(*context));

@@ -8,6 +8,7 @@ pub mod arena;
 pub mod bounds;
 pub mod external;
 pub mod frees;
+pub mod images;
 pub mod ipc;
 pub mod pageable;
 pub mod served;

@@ -15,6 +15,7 @@ use mneme_recording::database::{InstanceDetails, InstanceRecord};
 use mneme_recording::manifest::{RecordedArgument, RecordedVariable};
 
 use super::host_writes::HostWriteWatch;
+use super::images::{ImageRefusal, StagedImages};
 use super::output::{self, PendingInstance};
 use super::{Plan, patience, reachable, unfinished};
 use crate::driver::idle::IdleQuestion;
@@ -60,6 +61,8 @@ pub enum InstanceFailure {
     Pageable(String),
     #[error("its stream belongs to another context than the current one")]
     Elsewhere,
+    #[error(transparent)]
+    Images(#[from] ImageRefusal),
     #[error("it reaches memory of a multicast object, which ordinary loads cannot read")]
     Multicast,
     #[error("it reaches memory that is mapped at two addresses (cuMemMap); a replay would have two copies of it")]
@@ -131,6 +134,7 @@ impl InstanceFailure {
                 | Self::Capturing
                 | Self::Pageable(_)
                 | Self::Elsewhere
+                | Self::Images(_)
                 | Self::Multicast
                 | Self::NotIdle(_)
                 | Self::Busy
@@ -201,6 +205,8 @@ pub fn record_launch(
         contexts = access::that_touch(&live, plan.context.device);
         become_idle(&contexts)?;
     }
+    let mut images = StagedImages::of(plan, &allocations)?;
+    allocations.extend(images.allocations());
     allocations.sort_unstable_by_key(|allocation| allocation.address);
     let written = Arc::default();
     let destination = Destination {
@@ -211,8 +217,10 @@ pub fn record_launch(
         goes_on: &goes_on,
     };
     let watch = HostWriteWatch::new(plan.context.handle, &variables, &allocations, &live);
+    images.fetch(plan.context.handle)?;
     let mut prologue = snapshot::take(&destination, Moment::Prologue, &variables, &allocations)?;
     prologue.header.arguments.clone_from(&plan.arguments);
+    prologue.header.images.clone_from(&images.images);
     if watch.has_changed_since(&prologue)? {
         return Err(InstanceFailure::HostWrites);
     }
@@ -224,6 +232,7 @@ pub fn record_launch(
     if !closed.keep_for(STEP) {
         return Err(InstanceFailure::Unfinished(limit));
     }
+    images.fetch(plan.context.handle)?;
     let epilogue = snapshot::take(&destination, Moment::Epilogue, &variables, &allocations)?;
     if watch.changes_after(&prologue, &epilogue)? {
         return Err(InstanceFailure::HostWrites);
@@ -231,6 +240,7 @@ pub fn record_launch(
     if !closed.is_kept() {
         return Err(SnapshotError::Taken.into());
     }
+    drop(images);
     drop(closed);
 
     let effect = match prologue.chunks == epilogue.chunks {

@@ -6,6 +6,7 @@ pub mod counted;
 mod ending;
 pub mod graph_launches;
 mod host_writes;
+mod images;
 mod instance;
 pub mod output;
 mod patience;
@@ -418,9 +419,9 @@ fn record(call: &dyn Fn() -> Status, request: &LaunchRequest, plan: Plan) -> Sta
             let captured = matches!(failure, InstanceFailure::Captured | InstanceFailure::Capturing);
             let reason = failure.to_string();
             let may_pass = failure.may_pass() && progress.recorded().failures_of(&reason) < ATTEMPTS - 1;
-            // An unused pointer argument may hold an old value, so later launches are checked again, which costs
-            // little.
-            let is_of_the_launch = matches!(failure, InstanceFailure::Pageable(_));
+            // An unused pointer argument may hold an old value, and objects come and go, so later launches are checked
+            // again, which costs little.
+            let is_of_the_launch = matches!(failure, InstanceFailure::Pageable(_) | InstanceFailure::Images(_));
             let gives_up = !captured && !may_pass && !is_of_the_launch;
             RECORDED.fetch_add(u64::from(gives_up), Ordering::Relaxed);
             progress.failed(plan.dynamic_hash, &reason, failure.is_broken(), gives_up);

@@ -9,7 +9,7 @@ use mneme_model::tolerance::Tolerance;
 use mneme_recording::leads::Leads;
 use mneme_recording::manifest::{Allocation, AllocationKind, RecordedVariable};
 
-use super::Plan;
+use super::{Plan, images};
 use crate::driver::{self, Status};
 use crate::kernels::loaded_variables;
 use crate::memory::allocations::{ALLOCATIONS, KernelAccess, LiveAllocation};
@@ -62,9 +62,10 @@ fn leads(to: &[LiveAllocation], all: &[LiveAllocation]) -> Leads {
     Leads::to(&ranges(to), &ranges(all))
 }
 
-/// Arguments, and parts of them, that may be addresses.
+/// Arguments, and parts of them, that may be addresses, and those of texture objects.
 fn words(plan: &Plan) -> impl Iterator<Item = u64> {
-    plan.arguments.iter().flat_map(|argument| argument.bytes.as_chunks::<8>().0).map(|word| u64::from_le_bytes(*word))
+    let arguments = plan.arguments.iter().flat_map(|argument| argument.bytes.as_chunks::<8>().0);
+    arguments.map(|word| u64::from_le_bytes(*word)).chain(images::addresses(plan))
 }
 
 /// All live memory that the kernel can touch according to its arguments, without its own variables.

@@ -8,6 +8,7 @@
 //! chunks are in buffers, so the device may continue.
 
 mod addresses;
+pub mod arrays;
 pub mod background;
 pub mod buffers;
 mod chunk_hash;
@@ -74,6 +75,8 @@ pub enum SnapshotError {
         /// The size of one read, some of which failed.
         bytes: u64,
     },
+    #[error("cannot copy an array to memory ({})", recorded_family::error(*.0))]
+    Array(Status),
     #[error("cannot hash memory ({})", recorded_family::error(*.0))]
     Hash(Status),
     #[error("cannot allocate memory for copies ({})", recorded_family::error(*.0))]
@@ -267,7 +270,8 @@ impl Region {
             _ if linker::cpu_device().is_some() => RegionSource::Direct,
             kind => RegionSource::Device { joined: kind == Some(AllocationKind::Arena) },
         };
-        let is_volatile = kind != Some(AllocationKind::Arena) || place == RegionSource::Direct;
+        let is_own = matches!(kind, Some(AllocationKind::Arena | AllocationKind::Array));
+        let is_volatile = !is_own || place == RegionSource::Direct;
         Self { address, size, place, is_volatile, is_shared: false }
     }
 
