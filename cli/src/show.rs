@@ -5,7 +5,9 @@ use std::path::Path;
 
 use clap::Args;
 use mneme_model::hash::ChunkId;
+use mneme_model::images::{ImageResource, Images, Texel};
 use mneme_model::launch::Dim3;
+use mneme_model::tolerance::DataType;
 use mneme_model::units;
 use mneme_recording::database::{ArgumentLayout, InstanceRecord};
 use mneme_recording::manifest::{AnnotatedPart, MemoryState, RecordedRegion};
@@ -76,6 +78,9 @@ struct InstanceDetails {
     recorded_at: u64,
     arguments: Vec<ArgumentDetails>,
     regions: Vec<RegionDetails>,
+    /// Arrays, and texture and surface objects.
+    #[serde(skip_serializing_if = "Images::is_empty")]
+    images: Images,
     memory_bytes: u64,
     /// Bytes that differ between prologue and epilogue.
     changed_bytes: u64,
@@ -167,6 +172,7 @@ fn describe_instance(
         memory_bytes: prologue.memory_bytes(),
         changed_bytes: regions.iter().filter_map(|region| region.changed_bytes).sum(),
         regions,
+        images: prologue.header.images.clone(),
         files: instance.files().map(|name| file(folder, name)).collect::<Result<_, _>>()?,
     })
 }
@@ -328,8 +334,32 @@ fn describe_as_text(kernel: &KernelDetails, text: &mut String) -> std::fmt::Resu
             }));
         }
         indented(&render(&[Left, Right, Right, Right, Left], &rows), text)?;
+        if !instance.images.is_empty() {
+            let mut rows = vec![["OBJECT", "HANDLE", "TEXELS"].map(String::from).to_vec()];
+            rows.extend(instance.images.objects.iter().map(|object| {
+                let kind = if object.texture.is_some() { "texture" } else { "surface" };
+                vec![kind.into(), object.handle.to_string(), texels(&instance.images, &object.resource)]
+            }));
+            indented(&render(&[Left, Right, Left], &rows), text)?;
+        }
     }
     writeln!(text)
+}
+
+/// The texels of an object, such as "array1: 40 x 24 of 4 f32".
+fn texels(images: &Images, resource: &ImageResource) -> String {
+    let of = |texel: Texel| format!("{} {}", texel.channels, texel.element().map_or("unknown", DataType::name));
+    match resource {
+        ImageResource::Array(number) => images.arrays.get(*number as usize).map_or_else(String::new, |array| {
+            let lengths = [array.width, array.height, array.depth].into_iter().filter(|length| *length > 0);
+            let lengths: Vec<String> = lengths.map(|length| length.to_string()).collect();
+            format!("{}: {} of {}", images.array_name(*number as usize), lengths.join(" x "), of(array.texel))
+        }),
+        ImageResource::Linear { address, texel, bytes } => format!("{bytes} bytes at {address:#x} of {}", of(*texel)),
+        ImageResource::Pitched { address, texel, width, height, pitch } => {
+            format!("{width} x {height} at {address:#x} of {}, {pitch} bytes apart", of(*texel))
+        }
+    }
 }
 
 fn indented(table: &str, text: &mut String) -> std::fmt::Result {

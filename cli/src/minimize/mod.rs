@@ -11,12 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Args;
+use mneme_model::images::Images;
 use mneme_model::observation::Touched;
 use mneme_model::result::{ReplayResult, ReplayStatus};
 use mneme_model::tolerance::{Annotation, Norm};
 use mneme_model::units;
 use mneme_recording::database::KernelRecord;
-use mneme_recording::manifest::{AnnotatedPart, MemoryState};
+use mneme_recording::manifest::{AllocationKind, AnnotatedPart, MemoryState};
 use mneme_recording::reduce::reduce;
 use mneme_recording::rules::{RuleRegion, RuledPart, Rules};
 use mneme_recording::{Moments, RecordingError, housekeeping};
@@ -116,13 +117,17 @@ fn minimize(
     let arguments = moments.prologue.header.arguments.iter();
     let arguments: Vec<Option<u64>> =
         arguments.map(|argument| argument.bytes.as_slice().try_into().ok().map(u64::from_le_bytes)).collect();
-    let needed = needed(&touched, arguments.iter().copied().flatten())?;
+    let images = &moments.prologue.header.images;
+    let needed = needed(&touched, arguments.iter().copied().flatten(), images)?;
     let change = |prologue: &mut MemoryState, epilogue: &mut MemoryState| {
         for state in [&mut *prologue, &mut *epilogue] {
             keep_tolerances(state, &rules, &arguments);
         }
-        // A norm judges a buffer as a whole, so such buffers are kept whole.
+        // A norm judges a buffer as a whole, so such buffers are kept whole, and so are the texels of arrays.
         reduce(prologue, epilogue, &needed, |it| {
+            if it.kind == AllocationKind::Array {
+                return true;
+            }
             let parts = it.parts.iter().map(|part| part.annotation.tolerance);
             it.tolerance.into_iter().chain(parts).any(|tolerance| tolerance.norm != Norm::default())
         });
@@ -197,8 +202,13 @@ fn memory_bytes(path: &Path, id: &str) -> Result<u64, RecordingError> {
     record.instance(path, Some(id)).map(|(_, instance)| instance.ours.memory_bytes)
 }
 
-/// The touched memory, and the targets of arguments: verification finds a buffer by its argument.
-fn needed(touched: &Touched, pointers: impl Iterator<Item = u64>) -> Result<Vec<Range<u64>>, CommandError> {
+/// The touched memory, the targets of arguments, by which verification finds a buffer, and the memory that textures
+/// read, which is not watched.
+fn needed(
+    touched: &Touched,
+    pointers: impl Iterator<Item = u64>,
+    images: &Images,
+) -> Result<Vec<Range<u64>>, CommandError> {
     let mut needed = Vec::new();
     for range in &touched.ranges {
         let digits = range.address.strip_prefix("0x").unwrap_or(&range.address);
@@ -207,6 +217,8 @@ fn needed(touched: &Touched, pointers: impl Iterator<Item = u64>) -> Result<Vec<
         needed.push(start..start + range.bytes);
     }
     needed.extend(pointers.filter(|it| *it < u64::MAX).map(|pointer| pointer..pointer + 1));
+    let memory = images.objects.iter().filter_map(|object| object.resource.memory());
+    needed.extend(memory.filter_map(|(address, bytes)| Some(address..address.checked_add(bytes?)?)));
     needed.sort_unstable_by_key(|range| range.start);
     let mut merged = Vec::<Range<u64>>::new();
     for range in needed {

@@ -72,6 +72,12 @@ pub fn run(selection: &Selection, output: &Path, given_code: Option<&Path>) -> R
             kernel.path.display()
         )));
     }
+    if !before.images.is_empty() {
+        return Err(CommandError::Usage(format!(
+            "{}: its kernel uses texture or surface objects, which exported programs do not make",
+            kernel.path.display()
+        )));
+    }
     let modules = modules(kernel)?;
     let store = moments.store(kernel.folder())?;
     let folder = NewFolder::create(output)?;
