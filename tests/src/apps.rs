@@ -253,6 +253,7 @@ pub const APPS: &[App] = &[
         kernels: &[bitwise("fill", &[1]), bitwise("scale", &[1]), bitwise("scale", &[1])],
     },
     App { name: "plugins", sources: &["plugins/main.cu"], kernels: &[bitwise("apply", &[3]), bitwise("apply", &[2])] },
+    App { name: "surfaces", sources: &["surfaces.cu"], kernels: &[bitwise("blur", &[1]), bitwise("gather", &[1])] },
 ];
 
 /// Applications that each use one part of the driver's interface. `tests/tests/e2e/coverage.rs` defines the expected

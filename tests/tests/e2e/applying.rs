@@ -181,17 +181,6 @@ fn a_winner_is_launched_and_the_program_does_the_same() {
     outcome.complains("is tuned, but was not launched");
 }
 
-/// Kernels that cannot be recorded run alongside.
-#[test]
-fn a_winner_is_launched_among_kernels_that_read_textures() {
-    let recording = Recording::of(app("textures"), &[]);
-    let tuned = Tuned::new().with("total", &recording.single(), json!({"passes": "default<O2>"}), json!({}));
-    let plain = unrecorded(app("textures")).succeed();
-    let (outcome, kernel) = tuned.run(&of("textures"), &[], "total");
-    assert_eq!(outcome.stdout, plain.stdout);
-    assert_eq!(counts(&kernel), [1, 1, 0], "{outcome}");
-}
-
 #[test]
 fn replaced_launches_are_timed_beside_what_was_promised() {
     let (_recording, tuned) = vecadd();

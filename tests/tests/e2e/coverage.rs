@@ -460,18 +460,6 @@ fn barriers_in_memory() {
     assert_eq!((recorded.occurrences("pipeline"), recorded.occurrences("leaving")), (vec![1], vec![1]));
 }
 
-/// Kernels that read textures or surfaces run as usual and are refused by name. Other kernels are recorded.
-#[test]
-fn textures() {
-    let recorded = recorded("textures", &[]);
-    for kernel in ["sample", "change_plane", "read_planes", "change_others"] {
-        let refusal = recorded.refusal(kernel);
-        assert!(refusal.contains("it uses texture or surface objects"), "{kernel}: {refusal}");
-    }
-    assert_eq!(recorded.occurrences("total"), [1]);
-    assert_eq!(recorded.kernels.len(), 1, "{}", recorded.outcome);
-}
-
 #[test]
 fn graph_memory() {
     let recorded = recorded("graphmemory", &[]);

@@ -44,6 +44,7 @@ mod sharing;
 mod specialising;
 mod statuses;
 mod tensors;
+mod textures;
 mod trusting;
 mod tuning;
 mod upstream;

@@ -26,7 +26,7 @@ programs!(
     vecadd, variables, steady, zoo, saxpy, stencil, reduce, partial_sums, floatsum, histogram, matmul, nbody,
     microphysics, chemistry, heads, convolution, globals, bigstruct, parameters, part, list, streams, limits, inplace,
     arena, math, atomics, warp, waiting, spin, misshapen, memory, volumes, print, assertion, rdc, units, lambda,
-    functor, steps, statics, libraries, plugins,
+    functor, steps, statics, libraries, plugins, surfaces,
 );
 
 fn record_and_replay(name: &str) {

@@ -31,7 +31,7 @@ fn a_profile_ranks_kernels_and_records_none() {
 }
 
 #[test]
-fn a_profile_has_kernels_that_cannot_be_recorded_too() {
+fn a_profile_has_every_kernel() {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("profile.json");
     let plain = unrecorded(app("textures")).succeed();
