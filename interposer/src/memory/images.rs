@@ -35,6 +35,16 @@ struct Live {
 
 static LIVE: Mutex<Live> = Mutex::new(Live { arrays: BTreeMap::new(), objects: BTreeMap::new() });
 
+impl Live {
+    /// Forgets an array and the objects over it, and returns them.
+    fn take_array(&mut self, array: usize) -> (Option<(usize, ArrayDescription)>, BTreeMap<(usize, u64), LiveObject>) {
+        let is_over = |object: &LiveObject| object.array_handle() == Some(array as u64);
+        let (over, others) = std::mem::take(&mut self.objects).into_iter().partition(|(_, object)| is_over(object));
+        self.objects = others;
+        (self.arrays.remove(&array), over)
+    }
+}
+
 fn live() -> MutexGuard<'static, Live> {
     LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -79,11 +89,15 @@ pub unsafe fn create_plane(call: &dyn Fn() -> Status, array: *mut CUarray, what:
 /// Handles `cuArrayDestroy`. Kernels must not use the objects of the array any more.
 pub fn destroy_array(call: &dyn Fn() -> Status, array: CUarray) -> Status {
     gate::passing(&|| {
-        call().on_success(|| {
+        // Before the call: afterwards another thread may already have got the same handle.
+        let (described, objects) = live().take_array(array as usize);
+        let status = call();
+        if status != Status::SUCCESS {
             let mut live = live();
-            live.arrays.remove(&(array as usize));
-            live.objects.retain(|_, object| object.array_handle() != Some(array as u64));
-        })
+            live.arrays.extend(described.map(|known| (array as usize, known)));
+            live.objects.extend(objects);
+        }
+        status
     })
 }
 
@@ -134,8 +148,16 @@ pub unsafe fn create_surface(call: &dyn Fn() -> Status, handle: *mut c_ulonglong
 
 /// Handles `cuTexObjectDestroy` and `cuSurfObjectDestroy`.
 pub fn destroy_object(call: &dyn Fn() -> Status, handle: c_ulonglong) -> Status {
-    let context = driver::current_context().unwrap_or(0);
-    gate::passing(&|| call().on_success(|| drop(live().objects.remove(&(context, handle)))))
+    let key = (driver::current_context().unwrap_or(0), handle);
+    gate::passing(&|| {
+        // Before the call, as above.
+        let removed = live().objects.remove(&key);
+        let status = call();
+        if status != Status::SUCCESS {
+            live().objects.extend(removed.map(|object| (key, object)));
+        }
+        status
+    })
 }
 
 #[cfg(test)]
