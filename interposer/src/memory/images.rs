@@ -37,11 +37,11 @@ static LIVE: Mutex<Live> = Mutex::new(Live { arrays: BTreeMap::new(), objects: B
 
 impl Live {
     /// Forgets an array and the objects over it, and returns them.
-    fn take_array(&mut self, array: usize) -> (Option<(usize, ArrayDescription)>, BTreeMap<(usize, u64), LiveObject>) {
+    fn take_array(&mut self, array: usize) -> Self {
         let is_over = |object: &LiveObject| object.array_handle() == Some(array as u64);
-        let (over, others) = std::mem::take(&mut self.objects).into_iter().partition(|(_, object)| is_over(object));
+        let (objects, others) = std::mem::take(&mut self.objects).into_iter().partition(|(_, object)| is_over(object));
         self.objects = others;
-        (self.arrays.remove(&array), over)
+        Self { arrays: self.arrays.remove_entry(&array).into_iter().collect(), objects }
     }
 }
 
@@ -90,12 +90,12 @@ pub unsafe fn create_plane(call: &dyn Fn() -> Status, array: *mut CUarray, what:
 pub fn destroy_array(call: &dyn Fn() -> Status, array: CUarray) -> Status {
     gate::passing(&|| {
         // Before the call: afterwards another thread may already have got the same handle.
-        let (described, objects) = live().take_array(array as usize);
+        let taken = live().take_array(array as usize);
         let status = call();
         if status != Status::SUCCESS {
             let mut live = live();
-            live.arrays.extend(described.map(|known| (array as usize, known)));
-            live.objects.extend(objects);
+            live.arrays.extend(taken.arrays);
+            live.objects.extend(taken.objects);
         }
         status
     })

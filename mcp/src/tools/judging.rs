@@ -94,7 +94,7 @@ pub struct Evaluate {
     all_instances: bool,
     #[serde(default)]
     candidates: Vec<Candidate>,
-    /// Candidates as files: .cu, .diff, .ll, .ptx
+    /// Files: .cu, .diff, .ll, .ptx
     #[serde(default)]
     files: Vec<String>,
     /// Source that candidates change
@@ -105,7 +105,7 @@ pub struct Evaluate {
     /// Seconds for all
     timeout: Option<f64>,
     confirm_time: Option<f64>,
-    /// Hardware counters, such as dram__bytes.sum
+    /// Such as dram__bytes.sum
     #[serde(default)]
     counters: Vec<String>,
     device: Option<Device>,
@@ -236,8 +236,8 @@ pub struct Check {
 
 impl Tool for Check {
     const NAME: &'static str = "check";
-    const ABOUT: &'static str = "Looks for accesses of a kernel that are out of bounds, racing, misaligned or read \
-        uninitialised memory, with source lines.";
+    const ABOUT: &'static str = "Finds accesses out of bounds, races, misaligned accesses and reads of uninitialised \
+        memory, with source lines.";
 
     fn result() -> Value {
         json!({"required": ["has_faults"], "properties": {

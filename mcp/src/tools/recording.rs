@@ -88,7 +88,7 @@ pub struct Record {
 impl Tool for Record {
     const NAME: &'static str = "record";
     const ABOUT: &'static str =
-        "Runs an application and records its kernels: code, launches, memory before and after. Start here.";
+        "Records an application's kernels: code, launches, memory before and after. Start here.";
     const EFFECT: Effect = Effect::Runs;
 
     fn result() -> Value {
