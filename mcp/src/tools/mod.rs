@@ -82,7 +82,7 @@ pub const JOB: &str = "job";
 
 /// The description of [`JOB`].
 pub static JOB_TOOL: LazyLock<rmcp::model::Tool> = LazyLock::new(|| {
-    let about = "Polls a job of a tool (waits up to wait seconds), cancels it, or lists all jobs.";
+    let about = "Polls a job of a tool (up to wait seconds), cancels it, or lists all jobs.";
     let input = json!({
         "type": "object",
         "additionalProperties": false,
