@@ -1,12 +1,12 @@
 //! Graphs: launched node by node while a kernel lacks an instance, or with tuned kernels.
 //!
 //! Launched node by node, their kernels can be recorded. An executable graph cannot be read back, so a clone of its
-//! graph is kept from its instantiation on ([`cloned`]), and [`changes`] of the executable are repeated on the clone.
-//! The nodes become [`steps`] in the streams of some [`branches`], which an [`expansion`] performs by calls. A graph
+//! graph is kept from its instantiation on (`cloned`), and `changes` of the executable are repeated on the clone.
+//! The nodes become `steps` in the streams of some `branches`, which an `expansion` performs by calls. A graph
 //! with a node that cannot be repeated by one call (memory allocations, conditions, semaphores, …) is launched as a
 //! whole, and the summary gives the reason.
 //!
-//! When no kernel lacks an instance any more, the graph is launched as a whole too ([`followed`]), which costs one
+//! When no kernel lacks an instance any more, the graph is launched as a whole too (`followed`), which costs one
 //! look-up of the executable.
 
 mod branches;
