@@ -192,7 +192,7 @@ pub struct Touched {
     pub unwatched: Vec<String>,
 }
 
-/// The memory that a launch moves at least, if nothing is moved twice.
+/// The least memory traffic of a launch: every sector is read and written at most once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Traffic {

@@ -54,7 +54,7 @@ pub struct StagedImages {
     pub images: Images,
     /// The `CUarray` of each array.
     handles: Vec<u64>,
-    /// The vendor has the memory if there is no arena.
+    /// The arena that the memory is from. `None`: the vendor allocated it.
     arena: Option<&'static DeviceArena>,
 }
 

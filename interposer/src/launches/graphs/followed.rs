@@ -22,7 +22,7 @@ use crate::recorder::{self, graph_launches};
 /// Its kernels may always find the device busy, for example.
 const MOST_IN_VAIN: u32 = 16;
 
-/// The clone of a graph, or the reason why there is none.
+/// The clone of a graph, or the reason why the recorder keeps no clone.
 type Source = Result<ClonedGraph, GraphObstacle>;
 
 pub struct Followed {

@@ -32,7 +32,7 @@ const MOST_NODES_OF_PARTS: usize = 2_000;
 
 /// A step of a graph, which calls can repeat.
 pub enum GraphStep {
-    /// A kernel's node, whose parameters live as long as they are not changed.
+    /// A kernel node. Its parameters stay valid until the node is changed.
     Kernel(GraphNode),
     /// A copy within device memory.
     Copy(Box<OpaqueCopy3d>),
@@ -40,7 +40,7 @@ pub enum GraphStep {
     Host(HostCall),
     Record(CUevent),
     Wait(CUevent),
-    /// A node as a graph of its own.
+    /// A graph that contains only this node.
     Part(GraphPart),
     /// A disabled node, or a place where branches meet.
     Nothing,
@@ -312,7 +312,7 @@ fn event_of(node: GraphNode, get: unsafe fn(GraphNode, *mut CUevent) -> Status) 
 }
 
 /// HIP reports only the parameters of kernels reliably: for some copies it does not return the right ones, and for a
-/// fill of a volume the depth is missing. So every other node is launched as a graph of its own.
+/// fill of a volume the depth is missing. So the recorder launches every other node as a graph with one node.
 struct Hip;
 
 impl GraphInterface for Hip {
