@@ -18,7 +18,7 @@ use crate::ir::edit;
 pub fn lower(module: &Module<'_>) -> Result<(), LowerError> {
     let kernels: HashSet<Value<'_>> = annotations::kernels(module).into_iter().collect();
     let mut enders: HashSet<Value<'_>> =
-        ir::functions(module).into_iter().filter(|f| f.instructions().into_iter().any(ends_thread)).collect();
+        ir::functions(module).into_iter().filter(|f| f.instructions().into_iter().any(Value::ends_thread)).collect();
     if enders.is_empty() {
         return Ok(());
     }
@@ -45,7 +45,7 @@ pub fn lower(module: &Module<'_>) -> Result<(), LowerError> {
     }
     inline(module)?;
     for kernel in annotations::kernels(module) {
-        while let Some(call) = kernel.instructions().into_iter().find(|instruction| ends_thread(*instruction)) {
+        while let Some(call) = kernel.instructions().into_iter().find(|instruction| instruction.ends_thread()) {
             return_at(module, call);
         }
     }
@@ -67,17 +67,6 @@ fn inline(module: &Module<'_>) -> Result<(), LowerError> {
         let message = CStr::from_ptr(raw).to_string_lossy().into_owned();
         LLVMDisposeErrorMessage(raw);
         Err(LowerError::Codegen(message))
-    }
-}
-
-fn ends_thread(instruction: Value<'_>) -> bool {
-    if !instruction.is_call() {
-        return false;
-    }
-    let Some(callee) = edit::called_value(instruction) else { return false };
-    match edit::inline_asm(callee) {
-        Some((text, _)) => text.trim_end_matches([';', ' ', '\n', '\t']).trim() == "exit",
-        None => ["llvm.nvvm.exit", "llvm.amdgcn.endpgm"].contains(&&*callee.name()),
     }
 }
 

@@ -1,6 +1,6 @@
 ; What all kinds of instrumentation use, on top of nvptx.ll or amdgcn.ll. The words of the state are named in crates/builds/src/instrument/layout.rs.
 
-@__mneme_state = addrspace(1) externally_initialized global [16 x i64] zeroinitializer, align 16
+@__mneme_state = addrspace(1) externally_initialized global [17 x i64] zeroinitializer, align 16
 
 define internal { i32, i32, i32 } @__mneme_triple(i32 %x, i32 %y, i32 %z) alwaysinline nounwind {
   %one = insertvalue { i32, i32, i32 } poison, i32 %x, 0
@@ -10,7 +10,7 @@ define internal { i32, i32, i32 } @__mneme_triple(i32 %x, i32 %y, i32 %z) always
 }
 
 define internal i64 @__mneme_word(i64 %index) alwaysinline nounwind {
-  %place = getelementptr inbounds [16 x i64], ptr addrspace(1) @__mneme_state, i64 0, i64 %index
+  %place = getelementptr inbounds [17 x i64], ptr addrspace(1) @__mneme_state, i64 0, i64 %index
   %word = load i64, ptr addrspace(1) %place, align 8
   ret i64 %word
 }

@@ -11,6 +11,7 @@ pub(crate) mod emitter;
 pub mod faults;
 mod locals;
 pub(crate) mod objects;
+mod operations;
 mod order;
 mod origins;
 mod sites;
@@ -45,15 +46,12 @@ pub fn before(
         Instrument::Writes => return Ok(Instrumented::default()),
         Instrument::Touched => return Ok(touched::watch(module)),
     }
-    let run = |passes: &str| {
-        module.run_passes(passes, machine, PassBuilderOptions::create()).map_err(|error| failed(error.to_string()))
-    };
     let kernel = crate::ir::kernel(module, kernel)?;
     faults::inline_pointers(module, kernel);
     faults::forbid_speculation(module, true);
-    run(target::inline_passes(target::vendor(module)))?;
+    run(module, target::inline_passes(target::vendor(module)), machine)?;
     let shadowed = locals::shadow(module);
-    run(PROMOTE)?;
+    run(module, PROMOTE, machine)?;
     let locals = locals::settle(module, shadowed, 0);
     let mut instrumented = faults::watch(module, kernel, locals.len());
     instrumented.sites.splice(0..0, locals);
@@ -82,6 +80,8 @@ pub fn after(
             instrumented
         }
         Instrument::Touched => {
+            operations::count(module);
+            run(module, "function(mem2reg)", machine)?;
             link(module, &[include_str!("touched.ll")], machine)?;
             begun
         }
@@ -111,9 +111,11 @@ fn link(module: &Module<'_>, functions: &[&str], machine: &TargetMachine) -> Res
             function.set_linkage(LLVMLinkage::LLVMInternalLinkage);
         }
     }
-    module
-        .run_passes("always-inline,globaldce", machine, PassBuilderOptions::create())
-        .map_err(|error| failed(error.to_string()))
+    run(module, "always-inline,globaldce", machine)
+}
+
+fn run(module: &Module<'_>, passes: &str, machine: &TargetMachine) -> Result<(), BuildError> {
+    module.run_passes(passes, machine, PassBuilderOptions::create()).map_err(|error| failed(error.to_string()))
 }
 
 fn failed(message: String) -> BuildError {

@@ -138,6 +138,9 @@ fn the_layout_is_that_of_the_functions() {
     let writes = include_str!("writes.ll");
     assert!(writes.contains(&format!("and i64 %before, {}\n", layout::RING - 1)));
     assert!(writes.contains(&format!("mul i64 %slot, {}\n", layout::WRITE_WORDS * 8)));
+    let touched = include_str!("touched.ll");
+    assert!(touched.contains(&format!("and i64 %block, {}\n", layout::COUNTS - 1)));
+    assert!(touched.contains(&format!("mul i64 %slot, {}\n", layout::COUNT_WORDS * 8)));
 }
 
 #[test]
@@ -441,6 +444,35 @@ fn what_is_touched_is_marked_whatever_the_pipeline_leaves_of_it() {
     assert_eq!(sites[..3], [(Access::Read, 4), (Access::Write, 4), (Access::Atomic, 4)]);
     assert!(both.iter().all(|access| sites[3..].contains(access)) && sites.len() == 5, "{sites:?}");
     assert_eq!(ptx_calls(&ptx, "__mneme_touched"), 5, "{ptx}");
+}
+
+#[test]
+fn operations_are_added_where_a_thread_may_end() {
+    let signature = "ptr %a, float %x, double %y";
+    let body = "  %one = fadd float %x, 1.0
+  %is_more = fcmp ugt float %one, %x
+  EXIT
+  br i1 %is_more, label %more, label %done
+more:
+  %two = fmul double %y, %y
+  store double %two, ptr %a, align 8
+  ret void
+done:
+  store float %one, ptr %a, align 4
+  ret void";
+    let exits = body.replace("EXIT", "call void asm sideeffect \"exit;\", \"~{memory}\"()");
+    for (body, signature, calls) in [
+        (&*exits, signature, 3),
+        (&*body.replace("EXIT", ""), signature, 2),
+        ("  store i32 1, ptr %a, align 4\n  ret void", "ptr %a", 0),
+    ] {
+        let (_, _, ptx) = instrumented(Instrument::Touched, signature, body);
+        assert_eq!(ptx_calls(&ptx, "__mneme_performed"), calls, "{ptx}");
+    }
+    for arch in AMD {
+        let (_, _, assembly) = instrumented_for(arch, Instrument::Touched, signature, &body.replace("EXIT", ""), "");
+        assert!(assembly.contains("__mneme_performed"), "{assembly}");
+    }
 }
 
 #[test]

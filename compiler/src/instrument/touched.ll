@@ -76,3 +76,34 @@ step:
 done:
   ret void
 }
+
+; Adds the floating-point operations that a thread performed to the counts of its block's slot.
+
+define void @__mneme_performed(i64 %half, i64 %single, i64 %double) noinline nounwind {
+entry:
+  %counts.address = call i64 @__mneme_word(i64 16)
+  %counts = inttoptr i64 %counts.address to ptr addrspace(1)
+  %block = call i64 @__mneme_block()
+  %slot = and i64 %block, 63
+  %offset = mul i64 %slot, 64
+  %half.place = getelementptr i8, ptr addrspace(1) %counts, i64 %offset
+  %single.place = getelementptr i64, ptr addrspace(1) %half.place, i64 1
+  %double.place = getelementptr i64, ptr addrspace(1) %half.place, i64 2
+  call void @__mneme_sum(ptr addrspace(1) %half.place, i64 %half)
+  call void @__mneme_sum(ptr addrspace(1) %single.place, i64 %single)
+  call void @__mneme_sum(ptr addrspace(1) %double.place, i64 %double)
+  ret void
+}
+
+define internal void @__mneme_sum(ptr addrspace(1) %place, i64 %number) alwaysinline nounwind {
+entry:
+  %nothing = icmp eq i64 %number, 0
+  br i1 %nothing, label %done, label %more
+
+more:
+  %before = atomicrmw add ptr addrspace(1) %place, i64 %number monotonic
+  br label %done
+
+done:
+  ret void
+}

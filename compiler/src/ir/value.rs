@@ -125,6 +125,23 @@ impl<'m> Value<'m> {
         }
     }
 
+    /// Whether an instruction ends the thread inside the kernel, like PTX `exit`.
+    pub fn ends_thread(self) -> bool {
+        self.is_call()
+            && match self.inline_assembly() {
+                Some(text) => text.trim_end_matches([';', ' ', '\n', '\t']).trim() == "exit",
+                None => self
+                    .callee()
+                    .is_some_and(|callee| ["llvm.nvvm.exit", "llvm.amdgcn.endpgm"].contains(&&*callee.name())),
+            }
+    }
+
+    /// Whether an instruction ends its block.
+    pub fn is_terminator(self) -> bool {
+        // SAFETY: a checked cast of a live value.
+        unsafe { !LLVMIsATerminatorInst(self.0).is_null() }
+    }
+
     /// The opcode of an instruction.
     pub fn opcode(self) -> LLVMOpcode {
         // SAFETY: the value is a live instruction.

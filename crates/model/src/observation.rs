@@ -187,6 +187,8 @@ pub struct Touched {
     /// `null` if the recorded memory is too large to count sectors, or if the device cannot copy as much.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traffic: Option<Traffic>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arithmetic: Option<Arithmetic>,
     /// Accesses that cannot be instrumented, a sentence each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unwatched: Vec<String>,
@@ -201,6 +203,25 @@ pub struct Traffic {
     pub written: u64,
     /// The shortest time in which the device copied memory with as many bytes read and written, ns.
     pub copy_time: f64,
+}
+
+/// The floating-point operations of a launch, by the width of the numbers. A fused multiply-add counts as two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Arithmetic {
+    /// `bf16` included.
+    pub f16: u64,
+    pub f32: u64,
+    pub f64: u64,
+    /// The shortest time in which the device performed as many by fused multiply-adds, one width after the other, ns;
+    /// `null` if its rate cannot be measured.
+    pub fma_time: Option<f64>,
+}
+
+impl Arithmetic {
+    pub fn flops(&self) -> u64 {
+        self.f16.saturating_add(self.f32).saturating_add(self.f64)
+    }
 }
 
 /// A touched range of recorded memory.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use mneme_model::configuration::CacheState;
 use mneme_model::device::{Description, Timer};
 use mneme_model::launch::{Dim3, LaunchAttributes};
-use mneme_model::observation::{Fault, Observe, Traffic};
+use mneme_model::observation::{Arithmetic, Fault, Observe, Traffic};
 use mneme_model::protocol::StoppingRule;
 use mneme_model::result::{Clocks, Doubt, Evidence, FreshInputs, Largest, Metrics, Mismatch, ReplayStatus, Variation};
 use mneme_model::tolerance::Tolerance;
@@ -163,7 +163,7 @@ pub struct InstrumentedCode {
 pub enum Noted {
     Faults(Vec<NotedFault>),
     Writes { count: u64, last: Option<NotedWrite> },
-    Touched { ranges: Vec<NotedRange>, traffic: Option<Traffic> },
+    Touched { ranges: Vec<NotedRange>, traffic: Option<Traffic>, arithmetic: Arithmetic },
 }
 
 /// A range of memory with the same reads and writes. Neighbours with equal accesses are merged.

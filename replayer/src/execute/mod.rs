@@ -6,12 +6,12 @@
 //! the supervisor starts the next executor. An executor never writes to the shared snapshot.
 
 mod calibration;
-mod copying;
 mod counting;
 pub mod dump;
 mod energy;
 pub mod executor;
 pub mod files;
+mod fma;
 pub mod fresh;
 mod input;
 mod inspector;
@@ -27,6 +27,7 @@ pub mod report;
 mod resident;
 mod run;
 mod series;
+mod speed;
 mod survey;
 mod variables;
 

@@ -7,14 +7,15 @@
 use mneme_builds::instrument::layout::{self, word};
 use mneme_device::{Device, DeviceError, DeviceFunction, DeviceModule};
 use mneme_model::launch::Launch;
-use mneme_model::observation::{Fault, Observe, Traffic};
+use mneme_model::observation::{Arithmetic, Fault, Observe, Traffic};
 use mneme_model::result::ReplayStatus;
 
-use super::copying;
+use super::fma::Width;
 use super::launch::{launch_once, repaired};
 use super::message::{InstrumentedCode, Noted, NotedExample, NotedFault, NotedRange, NotedWrite, RunOutcome};
 use super::report::{self, MOST_TOLD};
 use super::resident::{MemoryVerdict, ResidentMemory};
+use super::speed;
 use crate::verify::comparison::RegionComparison;
 
 /// The most shadow memory, in bytes. On a GPU a further run costs more than memory; on the CPU device the first touch
@@ -99,6 +100,7 @@ impl Observer<'_> {
                 state[word::MARKED] = buffers.add(units as usize * layout::MARKS)?;
                 state[word::FIRST_MARKS] = buffers.add(firsts.len() * WORD)?;
                 state[word::MARK_SHIFT] = unit.ilog2().into();
+                state[word::PERFORMED] = buffers.add(layout::COUNTS * layout::COUNT_WORDS * WORD)?;
                 let firsts: Vec<u8> = firsts.into_iter().flat_map(u64::to_le_bytes).collect();
                 device.write(state[word::FIRST_MARKS], &firsts)?;
             }
@@ -138,10 +140,12 @@ impl Observer<'_> {
             Observe::Writes { .. } => self.writes(state[word::WRITES])?,
             Observe::Touched => {
                 let marks = self.marks(&table, unit, state[word::MARKED])?;
+                let performed = self.performed(state[word::PERFORMED])?;
                 drop(buffers);
                 Noted::Touched {
                     ranges: ranges(&table, unit, &marks),
                     traffic: if unit == layout::SECTOR { self.traffic(&table, &marks)? } else { None },
+                    arithmetic: self.arithmetic(performed)?,
                 }
             }
         });
@@ -210,8 +214,28 @@ impl Observer<'_> {
     /// The sectors that have to be moved, and the time in which the device copies as many.
     fn traffic(&self, stretches: &[(u64, u64)], marks: &[u8]) -> Result<Option<Traffic>, DeviceError> {
         let (read, written) = moved_bytes(stretches, marks);
-        let time = copying::time(self.device, self.is_cpu, read + written)?;
+        let time = speed::copying(self.device, self.is_cpu, read + written)?;
         Ok(time.map(|copy_time| Traffic { read, written, copy_time }))
+    }
+
+    /// The floating-point operations of each width.
+    fn performed(&self, address: u64) -> Result<[u64; layout::WIDTHS], DeviceError> {
+        let mut slots = vec![0; layout::COUNTS * layout::COUNT_WORDS * WORD];
+        self.device.read(address, &mut slots)?;
+        let words = words(&slots);
+        let sum = |width| words.chunks_exact(layout::COUNT_WORDS).map(|slot: &[u64]| slot[width]).sum();
+        Ok(std::array::from_fn(sum))
+    }
+
+    /// The time in which the device performs as many operations.
+    fn arithmetic(&self, performed: [u64; layout::WIDTHS]) -> Result<Arithmetic, DeviceError> {
+        let mut fma_time = Some(0.0);
+        for (width, flops) in Width::ALL.into_iter().zip(performed).filter(|(_, flops)| *flops > 0) {
+            let rate = speed::flops_per_ns(self.device, self.is_cpu, width)?;
+            fma_time = fma_time.zip(rate).map(|(sum, rate)| sum + flops as f64 / rate);
+        }
+        let [f16, f32, f64] = performed;
+        Ok(Arithmetic { f16, f32, f64, fma_time })
     }
 
     fn writes(&self, address: u64) -> Result<Noted, DeviceError> {

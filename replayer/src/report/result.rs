@@ -106,8 +106,8 @@ pub fn result(
                 Some(Noted::Faults(noted)) => {
                     result.faults = Some(observed::faults(job.configuration(), instrumented, noted, regions));
                 }
-                Some(Noted::Touched { ranges, traffic }) => {
-                    result.touched = Some(observed::touched(instrumented, ranges, *traffic));
+                Some(Noted::Touched { ranges, traffic, arithmetic }) => {
+                    result.touched = Some(observed::touched(instrumented, ranges, *traffic, *arithmetic));
                 }
                 None => {}
             }

@@ -5,7 +5,7 @@
 
 /// The variable, [`WORDS`] words in global memory. Fill it in before launching the code.
 pub const STATE: &str = "__mneme_state";
-pub const WORDS: usize = 16;
+pub const WORDS: usize = 17;
 
 /// Indices in [`STATE`].
 pub mod word {
@@ -39,6 +39,8 @@ pub mod word {
     pub const MARKED: usize = 13;
     pub const FIRST_MARKS: usize = 14;
     pub const MARK_SHIFT: usize = 15;
+    /// Address of the counts of floating-point operations: [`super::COUNTS`] slots, zero at first.
+    pub const PERFORMED: usize = 16;
 }
 
 /// Bytes of memory that share a mark: a sector, the least that a GPU moves, or for large memory a granule.
@@ -47,6 +49,11 @@ pub const GRANULE: u64 = 64 * 1024;
 /// Marks of a unit, a byte each: whether it is read ([`READ_FIRST`]: before it is written), and whether it is written.
 pub const MARKS: usize = 2;
 pub const READ_FIRST: u8 = 2;
+/// Slots among which blocks divide the counts, so that few processors add to the same memory, and the words of a slot.
+/// The first [`WIDTHS`] count operations on numbers of 16, 32 and 64 bits.
+pub const COUNTS: usize = 64;
+pub const COUNT_WORDS: usize = 8;
+pub const WIDTHS: usize = 3;
 /// Faults of a site, in the order of `mneme_model::observation::Fault::ALL`.
 pub const FAULTS: usize = 4;
 /// The number of noted occurrences of a fault at a site.

@@ -5,7 +5,7 @@ mod text;
 use mneme_builds::instrument::{Instrumented, layout};
 use mneme_model::configuration::Configuration;
 use mneme_model::observation::{
-    Example, Fault, Faults, Finding, Index, LastWrite, Observe, Other, Site, Touched, TouchedRange, Traffic,
+    Arithmetic, Example, Fault, Faults, Finding, Index, LastWrite, Observe, Other, Site, Touched, TouchedRange, Traffic,
 };
 
 use crate::execute::message::{NotedExample, NotedFault, NotedRange, NotedWrite};
@@ -55,8 +55,13 @@ pub fn faults(
     }
 }
 
-/// The memory that a launch read and wrote.
-pub fn touched(instrumented: &Instrumented, noted: &[NotedRange], traffic: Option<Traffic>) -> Touched {
+/// The memory that a launch read and wrote, and its arithmetic.
+pub fn touched(
+    instrumented: &Instrumented,
+    noted: &[NotedRange],
+    traffic: Option<Traffic>,
+    arithmetic: Arithmetic,
+) -> Touched {
     let range = |noted: &NotedRange| TouchedRange {
         address: hexadecimal(noted.address),
         bytes: noted.bytes,
@@ -67,6 +72,7 @@ pub fn touched(instrumented: &Instrumented, noted: &[NotedRange], traffic: Optio
         granule: layout::GRANULE,
         ranges: noted.iter().map(range).collect(),
         traffic,
+        arithmetic: Some(arithmetic),
         unwatched: instrumented.unwatched.clone(),
     }
 }

@@ -61,13 +61,15 @@ pub fn touched(touched: &Touched, recorded: u64) -> String {
         units::bytes(touched.ranges.iter().filter(wanted).map(|range| range.bytes).sum())
     };
     let unwatched = touched.unwatched.iter().take(MOST_TOLD).map(|access| format!("not watched: {access}\n"));
+    let flops = touched.arithmetic.map(|it| format!("; it performs {} floating-point operations", it.flops()));
     format!(
-        "{}of {} of recorded memory the kernel reads {} and writes {}, in units of {}",
+        "{}of {} of recorded memory the kernel reads {} and writes {}, in units of {}{}",
         unwatched.collect::<String>(),
         units::bytes(recorded),
         sum(|range| range.read),
         sum(|range| range.written),
-        units::bytes(touched.granule)
+        units::bytes(touched.granule),
+        flops.unwrap_or_default()
     )
 }
 
