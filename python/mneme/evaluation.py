@@ -62,15 +62,18 @@ class Speedup:
 
 @dataclass(frozen=True)
 class Floor:
-    """The time (ns) in which the device copies as much memory as the application's own code has to move.
+    """The time (ns) in which the device copies as much memory or computes as much as the application's own code has to.
 
-    ``share`` is the floor as a part of the candidate's time.
+    ``bound`` says which of the two takes longer, and ``share`` is the floor as a part of the candidate's time.
     """
 
     bytes: int
     bytes_per_s: float
     time: float
     share: float
+    flops: Optional[int] = None
+    flops_per_s: Optional[float] = None
+    bound: Literal["memory", "arithmetic"] = "memory"
 
 
 @dataclass(frozen=True)
@@ -96,7 +99,7 @@ class Judgement:
             speedup=None if speedup is None else Speedup(**{name: speedup[name] for name in Speedup.__annotations__}),
             exec_time=line.get("exec_time"),
             baseline_time=line.get("baseline_time"),
-            floor=None if floor is None else Floor(**{name: floor[name] for name in Floor.__annotations__}),
+            floor=None if floor is None else Floor(**{it: floor[it] for it in Floor.__annotations__ if it in floor}),
             extra=dict(line),
         )
 

@@ -155,20 +155,40 @@ pub struct Speedup {
     pub rounds: usize,
 }
 
-/// The time in which the device copies as much memory as the application's own code has to move.
+/// The time in which the device copies as much memory, or performs as many floating-point operations, as the
+/// application's own code has to: the longer of the two.
 ///
 /// Each sector of 32 bytes counts once if the launch reads it before it writes it, and once if the launch writes it. A
-/// candidate that moves less memory may be faster.
+/// candidate that moves less memory or computes less may be faster.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Floor {
     /// Bytes that a launch reads and writes.
     pub bytes: u64,
     /// The rate at which the device copies memory of this size: bytes read and written a second.
     pub bytes_per_s: f64,
+    /// Floating-point operations of a launch; a fused multiply-add counts as two. `null` in older verdicts.
+    #[serde(default)]
+    pub flops: Option<u64>,
+    /// The highest rate at which the device performs operations on numbers of these widths; `null` if there are none,
+    /// or if it cannot be measured.
+    #[serde(default)]
+    pub flops_per_s: Option<f64>,
+    /// What takes the longer time.
+    #[serde(default)]
+    pub bound: Bound,
     /// ns.
     pub time: f64,
     /// `time` as a part of `exec_time`.
     pub share: f64,
+}
+
+/// What limits the time of a kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Bound {
+    #[default]
+    Memory,
+    Arithmetic,
 }
 
 /// A hardware counter of a launch.

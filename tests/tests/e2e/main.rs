@@ -32,6 +32,7 @@ mod measuring;
 mod minimizing;
 mod namesakes;
 mod nvcc;
+mod operations;
 mod original;
 mod planted;
 mod programs;

@@ -3,7 +3,7 @@
 //! The feedback says what happened, where, and what to try or what is missing. Compilers, recordings and candidates
 //! wrote parts of it.
 
-use mneme_model::evaluation::{Counted, FEEDBACK, Floor, Judgement, Verdict};
+use mneme_model::evaluation::{Bound, Counted, FEEDBACK, Floor, Judgement, Verdict};
 use mneme_model::result::{Doubt, Evidence};
 use mneme_model::text::{ratio, shorten};
 use mneme_model::units::{bytes, figure, time};
@@ -92,17 +92,28 @@ fn compared(judgement: &Judgement) -> String {
 
 /// How far the time is from its floor.
 fn above(floor: &Floor) -> String {
-    let Floor { bytes: moved, bytes_per_s: rate, time: least, share } = *floor;
-    let what = format!(
-        "{}, in which the device copies as much memory as the application's own code has to move ({} at {rate} a second)",
-        time(least),
-        bytes(moved),
-        rate = bytes(rate as u64)
-    );
+    let Floor { bytes: moved, bytes_per_s, flops, flops_per_s, bound, time: least, share } = *floor;
+    let (work, advice) = match (bound, flops.zip(flops_per_s)) {
+        (Bound::Arithmetic, Some((flops, rate))) => (
+            format!(
+                "performs as many floating-point operations as the application's own code ({} at {} a second)",
+                figure(flops as f64),
+                figure(rate)
+            ),
+            "compute less",
+        ),
+        _ => (
+            format!(
+                "copies as much memory as the application's own code has to move ({} at {} a second)",
+                bytes(moved),
+                bytes(bytes_per_s as u64)
+            ),
+            "move less memory",
+        ),
+    };
+    let what = format!("{}, in which the device {work}", time(least));
     match 1.0 / share {
-        near if near < NEAR => {
-            format!(" Its time is near the floor of {what}. To be much faster, it has to move less memory.")
-        }
+        near if near < NEAR => format!(" Its time is near the floor of {what}. To be much faster, it has to {advice}."),
         times => format!(" Its time is {} times the floor of {what}.", figure(times)),
     }
 }
@@ -193,10 +204,20 @@ mod tests {
             "speedup": {"estimate": 2, "low": 1.9, "high": 2.1, "confidence": 0.95, "rounds": 6},
         });
         let judgement: Judgement = serde_json::from_value(line).unwrap();
-        let of = |time: f64, counters| {
-            let floor = Floor { bytes: 1 << 20, bytes_per_s: 3e12, time, share: time / 2e6 };
+        let memory = Floor {
+            bytes: 1 << 20,
+            bytes_per_s: 3e12,
+            flops: Some(6_000_000_000),
+            flops_per_s: Some(5e13),
+            bound: Bound::Memory,
+            time: 0.0,
+            share: 0.0,
+        };
+        let with = |bound, time: f64, counters| {
+            let floor = Floor { bound, time, share: time / 2e6, ..memory };
             complete(Judgement { floor: Some(floor), counters, ..judgement.clone() }, "").feedback
         };
+        let of = |time, counters| with(Bound::Memory, time, counters);
         let far = of(4e5, [("x__y.sum".to_owned(), Counted { candidate: 3.0, baseline: 6e9 })].into());
         assert!(
             far.contains(" Its time is 5 times the floor of 400.0 µs") && far.contains("1.00 MiB at 2.73 TiB"),
@@ -206,6 +227,9 @@ mod tests {
         for near in [of(1.9e6, BTreeMap::new()), of(3e6, BTreeMap::new())] {
             assert!(near.contains("near the floor of") && !near.contains("times the floor"), "{near}");
         }
+        let computing = with(Bound::Arithmetic, 4e5, BTreeMap::new());
+        assert!(computing.contains("floating-point operations") && computing.contains("6e9 at 5e13"), "{computing}");
+        assert!(with(Bound::Arithmetic, 1.9e6, BTreeMap::new()).contains("compute less"));
         assert!(!complete(judgement, "").feedback.contains("floor"));
     }
 

@@ -17,7 +17,7 @@ use mneme_recording::database::KernelRecord;
 use super::code::{self, Refusal};
 use super::error::EvaluateError;
 use super::feedback;
-use super::floor::Movement;
+use super::floor::Work;
 use super::input::Request;
 use super::options::EvaluateOptions;
 use crate::candidate::CandidateNumber;
@@ -72,7 +72,7 @@ pub struct Judge {
     /// The results folder.
     folder: PathBuf,
     /// Found for the first candidate that is compared.
-    movement: Option<Option<Movement>>,
+    work: Option<Option<Work>>,
     /// Seed of the next comparison.
     seed: u64,
     submitted: u64,
@@ -130,7 +130,7 @@ impl Judge {
             limit: options.trial_timeout.unwrap_or(LIMIT + LIMIT_RUNS * longest as f64 * 1e-9),
             counters: runs.counters,
             folder: folder.into(),
-            movement: None,
+            work: None,
             confirm_time: Duration::try_from_secs_f64(options.confirm_time).unwrap_or(Duration::MAX),
             seed: options.seed.or_else(|| mneme_system::random::number().ok()).unwrap_or(0),
             submitted: 0,
@@ -255,9 +255,9 @@ impl Judge {
         if rounds.0.winner.is_some() {
             rounds = self.rounds(contestant)?;
         }
-        if self.movement.is_none() {
+        if self.work.is_none() {
             let Self { evaluator, recorded, weights, folder, .. } = &mut *self;
-            self.movement = Some(Movement::find(evaluator, recorded, weights, folder)?);
+            self.work = Some(Work::find(evaluator, recorded, weights, folder)?);
         }
         let (confirmation, failed) = rounds;
         let verdict = match confirmation.finalists[0].outcome {
@@ -346,7 +346,7 @@ impl Judge {
             status: result.status.name().into(),
             speedup: compared.or(is_own.then_some(same)),
             exec_time: compared_time.or_else(time),
-            floor: self.movement.flatten().zip(compared_time).map(|(movement, time)| movement.floor(time)),
+            floor: self.work.flatten().zip(compared_time).map(|(work, time)| work.floor(time)),
             counters: self.counted(results),
             baseline_time: confirmation.and_then(|confirmation| confirmation.baseline),
             registers: known(metrics.registers),
