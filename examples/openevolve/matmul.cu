@@ -1,8 +1,11 @@
 // C = A * B for square matrices, written without care: each product is added to memory by an atomic operation.
+// Without clang, NVRTC compiles proposals. It sees device code alone.
+#ifndef __CUDACC_RTC__
 #include <cstdio>
 #include <vector>
 
 #include <cuda_runtime.h>
+#endif
 
 // EVOLVE-BLOCK-START
 __global__ void matmul(const int *a, const int *b, int *c, int n) {
@@ -15,6 +18,7 @@ __global__ void matmul(const int *a, const int *b, int *c, int n) {
 }
 // EVOLVE-BLOCK-END
 
+#ifndef __CUDACC_RTC__
 int main() {
     const int n = 96;
     std::vector<int> a(n * n), b(n * n), c(n * n);
@@ -31,3 +35,4 @@ int main() {
     cudaMemcpy(c.data(), device[2], n * n * sizeof(int), cudaMemcpyDeviceToHost);
     std::printf("c[1] = %d: %s\n", c[1], cudaGetErrorString(cudaDeviceSynchronize()));
 }
+#endif

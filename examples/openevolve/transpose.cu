@@ -1,8 +1,11 @@
 // out = in transposed, written without care: each element is cleared, and then added by an atomic operation.
+// Without clang, NVRTC compiles proposals. It sees device code alone.
+#ifndef __CUDACC_RTC__
 #include <cstdio>
 #include <vector>
 
 #include <cuda_runtime.h>
+#endif
 
 // EVOLVE-BLOCK-START
 __global__ void transpose(const int *in, int *out, long n) {
@@ -15,6 +18,7 @@ __global__ void transpose(const int *in, int *out, long n) {
 }
 // EVOLVE-BLOCK-END
 
+#ifndef __CUDACC_RTC__
 int main() {
     const long n = 512;
     std::vector<int> in(n * n), out(n * n);
@@ -28,3 +32,4 @@ int main() {
     cudaMemcpy(out.data(), device[1], n * n * sizeof(int), cudaMemcpyDeviceToHost);
     std::printf("out[1] = %d: %s\n", out[1], cudaGetErrorString(cudaDeviceSynchronize()));
 }
+#endif

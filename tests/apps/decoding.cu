@@ -1,6 +1,5 @@
 // One executable graph, launched 40 times without a wait: on different streams, by two threads. Each launch depends on
-// the one before. A host function writes the pageable memory that the graph copies next. The last launch is captured
-// into another graph.
+// the one before. A host function writes the pageable memory that the graph copies next.
 #include "check.cuh"
 
 #include <thread>
@@ -32,8 +31,8 @@ int main(int argc, char **argv) {
     data.clear();
     CUDA_OK(cudaDeviceSynchronize());
 
-    cudaGraph_t graph, outer;
-    cudaGraphExec_t executable, once;
+    cudaGraph_t graph;
+    cudaGraphExec_t executable;
     CUDA_OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
     CUDA_OK(cudaLaunchHostFunc(stream, count, &tokens));
     CUDA_OK(cudaMemcpyAsync(token.get(), &tokens.next, sizeof(int), cudaMemcpyHostToDevice, stream));
@@ -51,24 +50,22 @@ int main(int argc, char **argv) {
         else
             launch();
     }
+    // A launch into a capture is refused.
     CUDA_OK(cudaDeviceSynchronize());
     CUDA_OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    CUDA_OK(cudaGraphLaunch(executable, stream));
-    CUDA_OK(cudaStreamEndCapture(stream, &outer));
-    CUDA_OK(cudaGraphInstantiate(&once, outer, 0));
-    CUDA_OK(cudaGraphLaunch(once, stream));
-    CUDA_OK(cudaStreamSynchronize(stream));
-    CUDA_OK(cudaGraphExecDestroy(once));
+    bool right = cudaGraphLaunch(executable, stream) == cudaErrorStreamCaptureUnsupported;
+    if (cudaStreamEndCapture(stream, &graph) == cudaSuccess)
+        CUDA_OK(cudaGraphDestroy(graph));
+    (void)cudaGetLastError();
     CUDA_OK(cudaGraphExecDestroy(executable));
-    CUDA_OK(cudaGraphDestroy(outer));
 
     unsigned expected = 0, next = 0, chosen = 0;
-    for (int round = 0; round < 41; ++round) {
+    for (int round = 0; round < 40; ++round) {
         next += 1 + chosen;
         expected = expected * 3 + next;
         chosen = expected & 0xff;
     }
-    bool right = tokens.chosen == static_cast<int>(chosen);
+    right = right && tokens.chosen == static_cast<int>(chosen);
     for (int value : data.download())
         right = right && value == static_cast<int>(expected);
     CUDA_OK(cudaStreamDestroy(stream));

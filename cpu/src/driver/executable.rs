@@ -130,10 +130,8 @@ pub fn launch(executable: usize, stream: usize) -> StatusResult {
     context::usable()?;
     stream::check(stream)?;
     let executable = EXECUTABLES.get(executable)?;
+    graph::check_uncaptured(Some(stream))?;
     let steps = executable.steps().clone();
-    if graph::is_captured(stream) {
-        return steps.into_iter().try_for_each(|step| graph::capture(stream, || Ok(step.work)).map(|_| ()));
-    }
     let place = stream::place(stream)?;
     let mut last = executable.last.lock().unwrap_or_else(PoisonError::into_inner);
     let (done, ends) = submit_steps(&steps, &place, *last);

@@ -123,8 +123,9 @@ pub fn is_captured(stream: usize) -> bool {
     captures().streams.contains_key(&stream)
 }
 
-/// Invalidates the capture if a call waits for a captured stream, or for everything (0).
-pub fn check_wait(stream: Option<usize>) -> StatusResult {
+/// Invalidates the capture if a call that cannot be captured waits for a captured stream or for everything (`None`), or
+/// launches a graph into a captured stream.
+pub fn check_uncaptured(stream: Option<usize>) -> StatusResult {
     let mut captures = captures();
     let mut broken = false;
     for (captured, capture) in &mut captures.streams {

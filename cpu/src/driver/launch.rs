@@ -256,7 +256,7 @@ pub fn add_callback(stream: usize, function: Callback, data: *mut c_void) -> Sta
     context::current()?;
     stream::check(stream)?;
     if graph::is_captured(stream) {
-        return graph::check_wait(Some(stream));
+        return graph::check_uncaptured(Some(stream));
     }
     let function = function.ok_or(Status::INVALID_VALUE)?;
     let data = data as usize;

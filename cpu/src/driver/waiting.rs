@@ -8,7 +8,7 @@ use crate::status::{Status, StatusResult};
 
 /// Waits for all work of the context.
 pub fn context() -> StatusResult {
-    graph::check_wait(None)?;
+    graph::check_uncaptured(None)?;
     context::usable()?;
     wait_for_context()
 }
@@ -23,7 +23,7 @@ pub fn wait_for_context() -> StatusResult {
 fn check(stream: usize) -> StatusResult {
     context::usable()?;
     stream::check(stream)?;
-    graph::check_wait(Some(stream).filter(|stream| *stream > STREAM_LEGACY).or(Some(usize::MAX)))
+    graph::check_uncaptured(Some(stream).filter(|stream| *stream > STREAM_LEGACY).or(Some(usize::MAX)))
 }
 
 pub fn stream(stream: usize) -> StatusResult {

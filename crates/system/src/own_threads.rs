@@ -3,7 +3,8 @@
 //! They block all signals, because the application's handlers may expect one of its own threads.
 //!
 //! If a thread's first allocation fails, the process ends, because the C library registers destructors for it. A thread
-//! is therefore started only if the limit on the address space leaves room for it, and [`start`] returns once it runs.
+//! is therefore started only if the limit on the address space leaves room for it, and its creator, which could fill
+//! that room, waits until it runs.
 
 use std::io;
 use std::sync::mpsc::sync_channel;
@@ -16,22 +17,20 @@ use crate::address_space;
 
 /// Address space for a thread's heap, beside its stack.
 const HEAP: usize = 16 << 20;
-/// The time for a thread to begin running.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// The longest wait for a thread to begin running.
+const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Starts a thread with a stack of `stack` bytes, and waits briefly until it runs.
+/// Starts a thread with a stack of `stack` bytes.
 ///
 /// # Errors
 /// The system has no room for another thread.
 pub fn start(name: &str, stack: usize, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    let (sender, runs) = sync_channel(1);
-    let work = move || {
-        let _ = sender.send(());
-        drop(sender);
-        work();
-    };
-    with_room(stack, |builder| builder.name(name.to_owned()).spawn(work))?;
-    let _ = runs.recv_timeout(PATIENCE);
+    with_room(stack, |builder, runs| {
+        builder.name(name.to_owned()).spawn(move || {
+            runs();
+            work();
+        })
+    })?;
     Ok(())
 }
 
@@ -44,14 +43,27 @@ pub fn start_in<'scope, R: Send + 'scope>(
     stack: usize,
     work: impl FnOnce() -> R + Send + 'scope,
 ) -> io::Result<ScopedJoinHandle<'scope, R>> {
-    with_room(stack, |builder| builder.spawn_scoped(scope, work))
+    with_room(stack, |builder, runs| {
+        builder.spawn_scoped(scope, move || {
+            runs();
+            work()
+        })
+    })
 }
 
-fn with_room<R>(stack: usize, start: impl FnOnce(Builder) -> io::Result<R>) -> io::Result<R> {
+/// Passes on what the new thread calls first.
+fn with_room<R>(
+    stack: usize,
+    start: impl FnOnce(Builder, Box<dyn FnOnce() + Send>) -> io::Result<R>,
+) -> io::Result<R> {
     if !address_space::has_room(stack + HEAP) {
         return Err(io::ErrorKind::OutOfMemory.into());
     }
-    without_signals(|| start(Builder::new().stack_size(stack)))
+    let (sender, runs) = sync_channel(1);
+    let running = Box::new(move || _ = sender.send(()));
+    let thread = without_signals(|| start(Builder::new().stack_size(stack), running))?;
+    let _ = runs.recv_timeout(PATIENCE);
+    Ok(thread)
 }
 
 /// Runs `work` with all signals blocked: a thread inherits the mask of its creator.

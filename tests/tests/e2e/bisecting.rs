@@ -90,7 +90,7 @@ fn a_wrong_pass_is_found_wherever_it_is() {
         let planted = format!("mneme-fault<{fault}>");
         let (pipeline, _) = long_pipeline(&planted);
         let (outcome, json) =
-            case.finds(case.bisect("vecadd", &pipeline).args(["--reduce", "100"]), IR_PASS, "ir_pass");
+            case.finds(case.bisect("vecadd", &pipeline).args(["--reduce", "600"]), IR_PASS, "ir_pass");
         let pass = &json["pass"];
         assert_eq!(
             (&pass["pass"], pass["from"].as_u64()),
@@ -118,7 +118,7 @@ fn a_wrong_pass_is_found_wherever_it_is() {
 fn a_fault_between_real_pipelines_is_found() {
     let case = Case::of("saxpy");
     let pipeline = "default<O1>,function(mneme-fault<lost-store>),default<O3>";
-    let (outcome, json) = case.finds(case.bisect("saxpy", pipeline).args(["--reduce", "100"]), IR_PASS, "ir_pass");
+    let (outcome, json) = case.finds(case.bisect("saxpy", pipeline).args(["--reduce", "600"]), IR_PASS, "ir_pass");
     assert_eq!(json["pass"]["pass"], "mneme-fault", "{outcome}");
     assert!(json["files"]["instructions"][1].as_u64().is_some_and(|count| count < 30), "{outcome}");
     let launch: Value = serde_json::from_str(&case.file("launch.json")).unwrap();
@@ -130,7 +130,7 @@ fn a_fault_between_real_pipelines_is_found() {
 fn a_pass_that_crashes_is_found_and_llvm_alone_shows_it() {
     let case = Case::of("vecadd");
     let (pipeline, _) = long_pipeline("trigger-crash-function");
-    let bisect = case.bisect("vecadd", &pipeline).args(["--failing", "crash", "--reduce", "100"]);
+    let bisect = case.bisect("vecadd", &pipeline).args(["--failing", "crash", "--reduce", "600"]);
     let (outcome, json) = case.finds(bisect, IR_PASS, "ir_pass");
     assert_eq!(
         (&json["pass"]["pass"], &json["files"]["opt"]),
@@ -168,7 +168,7 @@ fn a_crash_of_llvms_own_is_found_and_llvm_alone_shows_it() {
 fn wrong_code_generation_is_told_from_wrong_passes() {
     let case = Case::of("vecadd");
     let pipeline = "default<O1>,function(mneme-fault<codegen>),default<O3>";
-    let (outcome, json) = case.finds(case.bisect("vecadd", pipeline).args(["--reduce", "100"]), BACK_END, "back_end");
+    let (outcome, json) = case.finds(case.bisect("vecadd", pipeline).args(["--reduce", "600"]), BACK_END, "back_end");
     assert_eq!(json["codegen_pass"]["pass"], "Mneme's planted fault", "{outcome}");
     assert!(
         case.file("given.ll").contains("mneme.fault.codegen") && case.file("reproduce.sh").starts_with("#!/bin/sh")
@@ -188,7 +188,7 @@ fn wrong_code_generation_is_told_from_wrong_passes() {
 fn code_generation_that_gives_up_is_found_and_llvm_alone_shows_it() {
     let case = Case::of("vecadd");
     let bisect = case.bisect("vecadd", "default<O1>,function(mneme-fault<unselectable>),default<O3>");
-    let (outcome, json) = case.finds(bisect.args(["--failing", "crash", "--reduce", "100"]), BACK_END, "back_end");
+    let (outcome, json) = case.finds(bisect.args(["--failing", "crash", "--reduce", "600"]), BACK_END, "back_end");
     assert!(json["error"].as_str().unwrap().contains("Cannot select"), "{outcome}");
     assert_eq!(json["pass"]["pass"], "mneme-fault", "{outcome}");
     assert!(json["files"]["instructions"][1].as_u64().is_some_and(|count| count < 30), "{outcome}");
@@ -218,7 +218,7 @@ fn an_assembler_that_gives_up_is_found() {
     }
     let case = Case::of("vecadd");
     let bisect = case.bisect("vecadd", "default<O1>,function(mneme-fault<unassemblable>),default<O3>");
-    let (outcome, json) = case.finds(bisect.args(["--failing", "crash", "--reduce", "100"]), ASSEMBLER, "assembler");
+    let (outcome, json) = case.finds(bisect.args(["--failing", "crash", "--reduce", "600"]), ASSEMBLER, "assembler");
     assert_eq!(json["pass"]["pass"], "mneme-fault", "{outcome}");
     assert!(json["files"]["instructions"][1].as_u64().is_some_and(|count| count < 30), "{outcome}");
     assert!(
@@ -231,7 +231,7 @@ fn an_assembler_that_gives_up_is_found() {
 fn a_wrong_assembler_is_told_from_wrong_code_generation() {
     let case = Case::of("vecadd");
     let bisect =
-        case.bisect("vecadd", "default<O1>,function(mneme-fault<assembler>),default<O3>").args(["--reduce", "100"]);
+        case.bisect("vecadd", "default<O1>,function(mneme-fault<assembler>),default<O3>").args(["--reduce", "600"]);
     if TestDevice::under_test() == TestDevice::Cpu {
         // The CPU device uses no assembler.
         case.finds(bisect, NOTHING, "good");

@@ -139,7 +139,7 @@ fn a_bisection_that_is_interrupted_says_what_it_found_and_keeps_it() {
         .arg("--default-signal")
         .arg(program("mneme-bisect"))
         .args(["-rdb".as_ref(), recording.folder().as_os_str(), "-o".as_ref(), work.path().as_os_str()])
-        .args(["--device", TestDevice::under_test().name(), "--reduce", "100"])
+        .args(["--device", TestDevice::under_test().name(), "--reduce", "600"])
         .arg("function(sroa),function(mneme-fault<lost-store>)")
         .stderr(Stdio::piped())
         .spawn()

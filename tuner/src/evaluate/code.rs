@@ -302,7 +302,13 @@ pub fn message(text: &str) -> CompilerMessage {
     let file = parts.next().filter(|file| !file.is_empty()).map(str::to_owned);
     let mut number = || parts.next().and_then(|number| number.trim().parse().ok());
     let (line, column) = (number(), number());
-    CompilerMessage { message: message.trim().into(), file: file.filter(|_| line.is_some()), line, column }
+    // NVRTC's words; clang's are "file not found".
+    let remedy = match message.contains("cannot open source file") {
+        true => "; NVRTC compiles device code alone, so guard that of the host by #ifndef __CUDACC_RTC__",
+        false => "",
+    };
+    let message = format!("{}{remedy}", message.trim());
+    CompilerMessage { message, file: file.filter(|_| line.is_some()), line, column }
 }
 
 #[cfg(test)]
