@@ -96,6 +96,12 @@ pub fn most_threads(module: &Module<'_>, kernel: Value<'_>) -> Vec<u64> {
     METADATA[..3].iter().filter_map(axis).collect()
 }
 
+/// Whether a kernel can only be launched with the block's dimensions for which it was compiled.
+pub fn fixes_block(module: &Module<'_>, kernel: Value<'_>) -> bool {
+    attributes::string(kernel, "nvvm.reqntid").is_some()
+        || entries(module).iter().any(|entry| entry.function == kernel && METADATA[3..6].contains(&entry.key.as_str()))
+}
+
 /// Blocks of a cluster along each axis for which a lifted kernel was compiled, as recorded by the lifter ([`CLUSTER`]),
 /// because LLVM's own marks differ between versions. Zeros without a cluster.
 pub fn cluster(module: &Module<'_>, kernel: Value<'_>) -> [u32; 3] {
@@ -172,5 +178,28 @@ fn add(module: &Module<'_>, function: Value<'_>, key: &str, value: u32) {
         ];
         let node = LLVMMDNodeInContext2(context, operands.as_mut_ptr(), operands.len());
         LLVMAddNamedMetadataOperand(module.as_mut_ptr(), NAME.as_ptr(), LLVMMetadataAsValue(context, node));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use inkwell::context::Context;
+    use inkwell::memory_buffer::MemoryBuffer;
+
+    use super::*;
+
+    #[test]
+    fn a_kernel_that_demands_its_block_is_known_in_both_forms() {
+        let context = Context::create();
+        let fixes = |attribute: &str, more: &str| {
+            let text = format!(
+                "define void @k() {attribute} {{ ret void }}\n!nvvm.annotations = !{{!0}}\n!0 = !{{ptr @k, !\"kernel\", i32 1{more}}}"
+            );
+            let buffer = MemoryBuffer::create_from_memory_range_copy(text.as_bytes(), "k");
+            let module = context.create_module_from_ir(buffer).unwrap();
+            fixes_block(&module, crate::ir::kernel(&module, "k").unwrap())
+        };
+        assert!(fixes("", ", !\"reqntidx\", i32 128") && fixes("\"nvvm.reqntid\"=\"128\"", ""));
+        assert!(!fixes("", ", !\"maxntidx\", i32 128") && !fixes("\"nvvm.maxntid\"=\"128\"", ""));
     }
 }

@@ -17,7 +17,7 @@ use mneme_sandbox::frame;
 use crate::architecture::CodegenArchitecture;
 use crate::error::BuildError;
 use crate::ir::diagnostics::Diagnostics;
-use crate::ir::{self, reach, read};
+use crate::ir::{self, annotations, reach, read};
 use crate::pipeline;
 
 /// Answers a question. LLVM may end this process if the input is damaged.
@@ -108,11 +108,11 @@ fn examine(modules: &[&[u8]], kernel: &str, target: &Target, passes: &[String]) 
     let problems = passes.iter().map(problem).collect();
     // On AMD GPUs the grid's dimensions are in memory beside other values, so a read of that memory proves nothing.
     let is_amd = Vendor::of_triple(&module.get_triple().as_str().to_string_lossy()) == Some(Vendor::Amd);
-    let reads_grid = if modules.is_empty() || is_amd {
-        None
-    } else {
-        let reached = reach::closure([ir::kernel(&module, kernel)?]);
-        Some(reached.iter().any(|global| global.name().starts_with(GRID)))
-    };
-    Ok(Examination { problems, reads_grid })
+    if modules.is_empty() || is_amd {
+        return Ok(Examination { problems, ..Examination::default() });
+    }
+    let kernel = ir::kernel(&module, kernel)?;
+    let reads_grid = reach::closure([kernel]).iter().any(|global| global.name().starts_with(GRID));
+    let fixes_block = annotations::fixes_block(&module, kernel);
+    Ok(Examination { problems, reads_grid: Some(reads_grid), fixes_block: Some(fixes_block) })
 }

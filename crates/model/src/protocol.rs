@@ -333,6 +333,8 @@ pub struct Examination {
     pub problems: Vec<Option<String>>,
     /// Whether the kernel or a function that it calls reads the grid's dimensions; `null` if unknown.
     pub reads_grid: Option<bool>,
+    /// Whether the kernel runs only with the block's dimensions that its code names (`.reqntid`); `null` if unknown.
+    pub fixes_block: Option<bool>,
 }
 
 /// Counts since the server's start.

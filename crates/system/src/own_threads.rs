@@ -52,10 +52,7 @@ pub fn start_in<'scope, R: Send + 'scope>(
 }
 
 /// Passes on what the new thread calls first.
-fn with_room<R>(
-    stack: usize,
-    start: impl FnOnce(Builder, Box<dyn FnOnce() + Send>) -> io::Result<R>,
-) -> io::Result<R> {
+fn with_room<R>(stack: usize, start: impl FnOnce(Builder, Box<dyn FnOnce() + Send>) -> io::Result<R>) -> io::Result<R> {
     if !address_space::has_room(stack + HEAP) {
         return Err(io::ErrorKind::OutOfMemory.into());
     }

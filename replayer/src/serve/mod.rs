@@ -295,11 +295,13 @@ const READING_LIMIT: Duration = Duration::from_secs(60);
 
 /// The register with the grid's dimensions in PTX.
 const GRID: &str = "%nctaid";
+/// The directive for the block's dimensions in PTX.
+const BLOCK: &str = ".reqntid";
 
 /// Examines a kernel and pipelines, before anything is built. A separate process reads the IR, because LLVM may crash on
 /// it. If that fails, the answer is unknown; builds then report the problem.
 fn examined(context: &ReplayContext, passes: Vec<String>) -> Examination {
-    let nothing = Examination { problems: vec![None; passes.len()], reads_grid: None };
+    let nothing = Examination { problems: vec![None; passes.len()], ..Examination::default() };
     let details = &context.recorded.kernel.ours;
     let target = context.devices[0].expected_target(details).unwrap_or_else(|| Target::gpu(&details.ir_arch));
     let (parts, blob) = CodeParts::join(&context.modules, None);
@@ -318,7 +320,9 @@ fn examined(context: &ReplayContext, passes: Vec<String>) -> Examination {
     };
     match &context.replacement {
         // Recorded PTX consists of the kernel and everything that it reaches.
-        Some(Replacement::Ptx(text)) => Examination { reads_grid: Some(text.contains(GRID)), ..found },
+        Some(Replacement::Ptx(text)) => {
+            Examination { reads_grid: Some(text.contains(GRID)), fixes_block: Some(text.contains(BLOCK)), ..found }
+        }
         _ => found,
     }
 }

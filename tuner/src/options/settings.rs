@@ -73,6 +73,19 @@ impl TuningSettings {
         }
     }
 
+    /// For a kernel whose code demands the recorded block, varies only the code, and notes that in the written options.
+    /// Returns whether this changes anything.
+    pub fn keep_block(&mut self) -> bool {
+        match &mut self.space {
+            SpaceSettings::BuiltIn(preset) if preset.launch_dim == BlockAxes::Auto => {
+                preset.launch_dim = BlockAxes::None;
+                self.written.launch_dim = Some(BlockAxes::None);
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// The recording and device that the session measures, once known.
     pub fn measured(&self) -> Option<&Measured> {
         self.written.measured.as_ref()

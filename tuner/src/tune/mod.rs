@@ -314,7 +314,13 @@ impl KernelToTune {
             };
             let found =
                 ready.as_mut().map(|ready| ready.examine(Vec::new())).transpose().map_err(SessionError::from)?;
-            settings.settle_grid(found.is_some_and(|found| found.reads_grid == Some(true)));
+            let found = found.unwrap_or_default();
+            settings.settle_grid(found.reads_grid == Some(true));
+            if found.fixes_block == Some(true) && settings.keep_block() {
+                mneme_system::remark!(
+                    "mneme-tune: the kernel's code demands the recorded block (.reqntid), so only its code is tuned"
+                );
+            }
         }
         if matches!(&settings.space, SpaceSettings::File(file) if FileSpace::asks_for_device(file)) {
             if inspects {

@@ -102,6 +102,18 @@ fn pipelines_come_from_files_too() {
 }
 
 #[test]
+fn a_kernel_that_demands_its_block_keeps_it() {
+    let home = Home::new();
+    let blocks = |fixes: &str, options: &[&str]| {
+        let options = [&["--print-space", "-rdb", "5.json", "--space-preset", "launch"], options].concat();
+        let printed = home.command(&options).env("STUB_FIXES_BLOCK", fixes).output().unwrap();
+        let space: Value = serde_json::from_slice(&printed.stdout).unwrap();
+        space["parameters"]["block_shape"].as_array().unwrap().len()
+    };
+    assert_eq!((blocks("true", &[]), blocks("true", &["--launch-dim", "x"]), blocks("false", &[])), (1, 7, 7));
+}
+
+#[test]
 fn launch_bounds_and_specialisation_are_dimensions_on_request() {
     let home = Home::new();
     let printed = |more: &[&str]| -> Value {
