@@ -27,6 +27,8 @@ mod attribute {
 const SIZED: u8 = 4;
 /// Symbol types beyond ELF's: texture, surface and sampler references.
 const REFERENCES: std::ops::RangeInclusive<u8> = 10..=12;
+/// Prefix of the functions of the device's runtime by which kernels launch kernels.
+const LAUNCHERS: &str = "__cudaCDP";
 /// Larger parameter buffers are damage, bytes (the driver's limit is below 32 KiB).
 const MAX_PARAMETERS: u32 = 32 << 10;
 
@@ -117,6 +119,9 @@ pub struct CubinVariable {
     pub constant: bool,
     /// Its initial value holds addresses of functions or variables.
     pub holds_addresses: bool,
+    /// Offsets of the words (8 bytes, aligned) of its initial value that are addresses of functions. A whole program's
+    /// cubin does not show them.
+    pub functions: Vec<u64>,
     /// Offset and size of its initial value in the object, bytes; `None` for zeros.
     pub initial: Option<(usize, usize)>,
 }
@@ -125,6 +130,18 @@ impl Cubin {
     /// Undefined functions that a kernel's code calls, directly or indirectly (`vprintf`, `malloc`).
     pub fn undefined(&self, kernel: &CubinKernel) -> Vec<String> {
         self.reached(kernel).iter().filter_map(|symbol| self.undefined.get(symbol)).cloned().collect()
+    }
+
+    /// The same, and functions by which a kernel may launch others, which linked code defines: they are part of the
+    /// device's runtime, and tables lead from there to the kernels.
+    pub fn services(&self, kernel: &CubinKernel) -> Vec<String> {
+        let reached = self.reached(kernel);
+        let calls_pointers = self.features(kernel).calls_pointers;
+        let launchers = self
+            .functions
+            .iter()
+            .filter(|(symbol, name)| name.starts_with(LAUNCHERS) && (calls_pointers || reached.contains(symbol)));
+        self.undefined(kernel).into_iter().chain(launchers.map(|(_, name)| name.clone())).collect()
     }
 
     /// Features of a kernel's code and of the functions that it calls; empty for architectures before 70.
@@ -255,6 +272,7 @@ pub fn parse(image: &[u8]) -> Option<Cubin> {
                 size: symbol.st_size,
                 constant,
                 holds_addresses,
+                functions: Vec::new(),
                 initial,
             });
         }
@@ -273,6 +291,15 @@ pub fn parse(image: &[u8]) -> Option<Cubin> {
                 symbol.st_shndx == section && offset.is_some_and(|offset| offset < symbol.st_size)
             };
             let holder = || places.iter().find(|(symbol, _)| is_inside(&symbols[**symbol as usize].0));
+            if of_function.is_none()
+                && let Some((symbol, variable)) = holder()
+                && symbols.get(relocation.r_sym).is_some_and(|(target, _)| target.is_function())
+            {
+                let offset = relocation.r_offset - symbols[*symbol as usize].0.st_value;
+                let variable = &mut cubin.variables[*variable];
+                let fits = offset.is_multiple_of(8) && variable.size >= 8 && offset <= variable.size - 8;
+                variable.functions.extend(fits.then_some(offset));
+            }
             let references = &mut cubin.references_of;
             let known = if let Some(function) = of_function {
                 references.by_function.entry(function.to_owned()).or_default()
@@ -451,6 +478,31 @@ pub(crate) mod tests {
         assert!(!variable("counter").holds_addresses && !variable("counter").constant);
         assert!(variable("place").holds_addresses);
         assert!(variable("table").constant && contents(&image, variable("table")).unwrap().starts_with(&[1, 2, 3]));
+    }
+
+    /// The device's runtime is linked into code, so its functions are defined there.
+    #[test]
+    fn kernels_that_launch_others_are_known_in_linked_code() {
+        let text = ".version 8.1\n.target sm_90\n.address_size 64\n\
+            .visible .func __cudaCDP2LaunchDeviceV2(.param .u64 p) { .reg .b64 %a; ld.param.u64 %a, [p]; st.u64 [%a], %a; ret; }\n\
+            .visible .func (.param .u64 r) f(.param .u64 p) { .reg .b64 %a; ld.param.u64 %a, [p]; st.param.u64 [r], %a; ret; }\n\
+            .visible .global .align 8 .u64 pair[3] = {1, 2, f};\n\
+            .visible .entry parent(.param .u64 p) { .reg .b64 %a; ld.param.u64 %a, [p]; \
+            { .param .u64 q; st.param.u64 [q], %a; call.uni __cudaCDP2LaunchDeviceV2, (q); } ret; }\n\
+            .visible .entry calls(.param .u64 p) { .reg .b64 %a, %b; ld.param.u64 %a, [p]; ld.u64 %b, [%a];\n\
+            t: .callprototype (.param .u64 _) _ (.param .u64 _);\n\
+            { .param .u64 q; .param .u64 r; st.param.u64 [q], %a; call (r), %b, (q), t; } ret; }\n\
+            .visible .entry plain(.param .u64 p) { .reg .b64 %a; ld.param.u64 %a, [p]; st.u64 [%a], %a; ret; }\n";
+        let Some(object) = assemble_with(text, "sm_90", &["-c"]) else { return };
+        let Some(image) = link(&object, "sm_90") else { return };
+        let cubin = parse(&image).unwrap();
+        let launches = |name: &str| {
+            let kernel = cubin.kernels.iter().find(|kernel| kernel.name == name).unwrap();
+            cubin.services(kernel).iter().any(|name| name.starts_with(LAUNCHERS))
+        };
+        assert_eq!(["parent", "calls", "plain"].map(launches), [true, true, false]);
+        let pair = cubin.variables.iter().find(|variable| variable.name == "pair").unwrap();
+        assert!(pair.holds_addresses && pair.functions == [16], "{pair:?}");
     }
 
     /// Links relocatable code; `None` if this machine lacks `nvlink`.

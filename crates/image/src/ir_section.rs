@@ -42,6 +42,13 @@ pub const VIRTUAL_CALL: &str = "mneme.virtual-call";
 pub const DEVICE_HEAP: &str = "mneme.device-heap";
 /// The variable in which compiled code counts its allocations on the device's heap.
 pub const HEAP_COUNT: &str = "__mneme_heap_allocations";
+
+/// The variable with the initial value of another one, in compiled code that has the other one at a recorded address.
+/// PTX names have no `.` or `@`.
+pub fn initial_copy(name: &str) -> String {
+    format!("__mneme_initial_{}", name.replace(['.', '@'], "_$_"))
+}
+
 /// Name prefix of tables of virtual functions (Itanium C++ ABI).
 const VIRTUAL_TABLE: &str = "_ZTV";
 

@@ -7,8 +7,9 @@ use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::lexer::{Lexer, Token};
+use super::parser;
 use super::reader::Parser;
-use super::syntax::Param;
+use super::syntax::{Constant, Initializer, Param};
 
 /// A module, split into items.
 #[derive(Debug, Default)]
@@ -48,6 +49,8 @@ pub struct PtxVariable {
     pub constant: bool,
     /// Its initial value holds addresses of functions or variables.
     pub holds_addresses: bool,
+    /// Offsets of the words (8 bytes, aligned) whose initial values are addresses of functions.
+    pub functions: Vec<u64>,
     /// A texture, surface or sampler reference.
     pub opaque: bool,
 }
@@ -187,10 +190,22 @@ impl<'a> PtxModule<'a> {
         reached
     }
 
-    /// The part that `kernel` needs; `None` if the module does not define it.
+    fn is_function(&self, name: &str) -> bool {
+        let mut items = self.by_name.get(name).into_iter().flatten();
+        items.any(|index| matches!(self.items[*index].kind, Kind::Function { .. }))
+    }
+
+    /// The part that `kernel` needs; `None` if the module does not define it. If the kernel calls through pointers, that
+    /// includes all variables that refer to functions: memory may hold their addresses or copies of their words.
     pub fn closure(&self, kernel: &str) -> Option<PtxClosure> {
         let start = self.entry(kernel)?;
-        let reached = self.reached(std::iter::once(start));
+        let direct = self.reached(std::iter::once(start));
+        let refers = |item: &Item<'_>| match item.kind {
+            Kind::Variable { initial, .. } => names(initial).any(|name| self.is_function(name)),
+            _ => false,
+        };
+        let tables = (0..self.items.len()).filter(|index| direct.calls_pointers && refers(&self.items[*index]));
+        let reached = self.reached(std::iter::once(start).chain(tables));
         let is_defined = |name: &str| {
             let mut items = self.by_name[name].iter().map(|index| &self.items[*index]);
             items.any(|item| matches!(item.kind, Kind::Function { body: true, .. }))
@@ -206,14 +221,18 @@ impl<'a> PtxModule<'a> {
         };
         for (index, item) in self.items.iter().enumerate() {
             let needed = reached.items.contains(&index);
+            // A table has the destructor that frees an object, whether or not the kernel calls it.
+            let is_used =
+                needed && (direct.items.contains(&index) || !matches!(item.kind, Kind::Function { name: "free", .. }));
             match item.kind {
-                Kind::Function { name, .. } if needed && !is_defined(name) => closure.undefined.push(name.to_owned()),
+                Kind::Function { name, .. } if is_used && !is_defined(name) => closure.undefined.push(name.to_owned()),
                 Kind::Variable { name, space: space @ (".global" | ".const"), opaque, initial } if needed => {
                     let holds_addresses = names(initial).any(|word| self.by_name.contains_key(word));
                     closure.variables.push(PtxVariable {
                         name: name.to_owned(),
                         constant: space == ".const",
                         holds_addresses,
+                        functions: self.function_words(item, initial),
                         opaque,
                     });
                 }
@@ -227,6 +246,52 @@ impl<'a> PtxModule<'a> {
         closure.undefined.sort_unstable();
         closure.undefined.dedup();
         Some(closure)
+    }
+}
+
+impl PtxModule<'_> {
+    /// Offsets of the words of a variable whose initial values are addresses of functions.
+    fn function_words(&self, item: &Item<'_>, initial: &str) -> Vec<u64> {
+        if !names(initial).any(|name| self.is_function(name)) {
+            return Vec::new();
+        }
+        let Ok(module) = parser::parse(item.text) else { return Vec::new() };
+        let mut found = Vec::new();
+        for variable in &module.variables {
+            let (bytes, inner) = (variable.scalar.bytes(), variable.inner.as_slice());
+            let mut add = |place: u64, name: &str| {
+                let offset = place.saturating_mul(bytes);
+                found.extend((offset.is_multiple_of(8) && self.is_function(name)).then_some(offset));
+            };
+            if let Some(initial) = &variable.initial {
+                addresses(initial, inner, true, 0, &mut add);
+            }
+        }
+        found
+    }
+}
+
+/// Calls `add` with each symbol in an initialiser, and the number of the element where its address begins. `inner` are
+/// the dimensions inside of this value.
+fn addresses<'a>(
+    initial: &Initializer<'a>,
+    inner: &[u64],
+    is_outermost: bool,
+    place: u64,
+    add: &mut impl FnMut(u64, &'a str),
+) {
+    match initial {
+        // Compilers write an address into bytes one by one.
+        Initializer::Value(Constant::Address { name, mask: None | Some(0xff), .. }) => add(place, name),
+        Initializer::Value(_) => {}
+        Initializer::List(items) => {
+            let inner = if is_outermost { inner } else { inner.get(1..).unwrap_or_default() };
+            let is_flat = items.iter().all(|item| matches!(item, Initializer::Value(_)));
+            let size = if is_flat { 1 } else { inner.iter().fold(1, |size: u64, next| size.saturating_mul(*next)) };
+            for (item, number) in items.iter().zip(0u64..) {
+                addresses(item, inner, false, place.saturating_add(number.saturating_mul(size)), add);
+            }
+        }
     }
 }
 
@@ -378,6 +443,7 @@ mod tests {
             name: name.into(),
             constant,
             holds_addresses,
+            functions: if name == "table" { vec![0, 8] } else { vec![] },
             opaque,
         };
         assert_eq!(
@@ -434,6 +500,30 @@ mod tests {
         assert_eq!(PtxModule::parse(&rest).variables().count(), module.variables().count());
         assert!(module.variables().count() > 0 && module.target().is_some());
         assert_eq!(PtxModule::parse(&module.without(&names.into_iter().collect())).kernels().count(), 0);
+    }
+
+    #[test]
+    fn indirect_calls_need_all_variables_that_refer_to_functions() {
+        let text = ".version 8.0\n.target sm_90\n.address_size 64\n.func f() { ret; }\n.func g() { ret; }\n\
+            .extern .func free(.param .u64 p);\n.func h() { call free, (%rd1); ret; }\n\
+            .global .align 4 .u32 other;\n.global .align 8 .u64 own = h;\n\
+            .global .align 8 .u64 nested[2][3] = {{0, f}, {1, 2, generic(g)}};\n\
+            .global .align 8 .b8 packed[17] = {1, 0, 0, 0, 0, 0, 0, 0, 0xFF(g), 0xFF00(g), 0xFF0000(g), 0xFF000000(g), \
+            0xFF00000000(g), 0xFF0000000000(g), 0xFF000000000000(g), 0xFF00000000000000(g), 7};\n\
+            .visible .entry calls() { p: .callprototype _ (); call %rd1, (), p; ret; }\n\
+            .visible .entry plain() { call f, (); ret; }\n";
+        let module = PtxModule::parse(text);
+        let functions = |kernel| {
+            let variables = module.closure(kernel).unwrap().variables;
+            variables.into_iter().map(|variable| (variable.name, variable.functions)).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            functions("calls"),
+            [("own".into(), vec![0]), ("nested".into(), vec![8, 40]), ("packed".into(), vec![8])]
+        );
+        assert_eq!(functions("plain"), []);
+        let calls = module.closure("calls").unwrap();
+        assert!(calls.undefined.is_empty() && calls.text.contains("call free"), "{calls:?}");
     }
 
     proptest! {
