@@ -406,6 +406,7 @@ mod tests {
                     size: 4,
                     constant: false,
                     code: false,
+                    functions: Vec::new(),
                 }],
                 allocations: vec![Allocation {
                     address: 0x1000,

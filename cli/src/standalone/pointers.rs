@@ -77,8 +77,14 @@ mod tests {
     use super::*;
 
     fn pointers() -> VariablePointers {
-        let variable =
-            |name: &str, address, code| RecordedVariable { name: name.into(), address, size: 16, constant: code, code };
+        let variable = |name: &str, address, code| RecordedVariable {
+            name: name.into(),
+            address,
+            size: 16,
+            constant: code,
+            code,
+            functions: Vec::new(),
+        };
         let variables = vec![variable("table", 0x7000_0000_0010, false), variable("methods", 0x7000_0000_0020, true)];
         let chunks = vec![Vec::new(); variables.len()];
         let state = MemoryState { header: Header { variables, ..Header::default() }, chunks };

@@ -24,6 +24,9 @@ const MOST_ELEMENTS: u64 = 256;
 /// The size of an address in bytes.
 const WORD: usize = 8;
 
+/// Words that may be addresses of functions. A replay has functions elsewhere.
+const FUNCTIONS: std::ops::Range<u64> = 1 << 32..1 << 57;
+
 /// Whether a word is an address in recorded memory.
 type IsAddress<'a> = &'a dyn Fn(&[u8; WORD]) -> bool;
 
@@ -36,7 +39,11 @@ pub fn fold(
     recorded: &RecordedLaunch<'_>,
     log: &mut Vec<String>,
 ) {
-    let is_address = |word: &[u8; WORD]| is_recorded_address(recorded.allocations, u64::from_le_bytes(*word));
+    let has_functions = recorded.variables.iter().any(|variable| !variable.functions.is_empty());
+    let is_address = |word: &[u8; WORD]| {
+        let word = u64::from_le_bytes(*word);
+        is_recorded_address(recorded.allocations, word) || has_functions && FUNCTIONS.contains(&word)
+    };
     for (index, (parameter, layout)) in (0..).zip(kernel.parameters().into_iter().zip(parameters::of(module, kernel))) {
         if !specialize.selects(index) {
             continue;

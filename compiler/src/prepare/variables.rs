@@ -18,6 +18,7 @@ use llvm_sys::LLVMOpcode::*;
 use llvm_sys::core::*;
 use llvm_sys::target::{LLVMABISizeOfType, LLVMGetModuleDataLayout};
 use llvm_sys::{LLVMAtomicOrdering, LLVMLinkage};
+use mneme_image::ir_section::initial_copy;
 use mneme_ptx::names::NamedAddress;
 use mneme_recording::manifest::RecordedVariable;
 
@@ -50,8 +51,9 @@ pub fn record_of<'r>(recorded: &'r [RecordedVariable], variable: Value<'_>) -> O
 enum VariableLocation {
     /// At an address. `size` bytes are recorded there, and `is_whole` says whether the module's variable has that size.
     Absolute { address: u64, size: u64, is_whole: bool },
-    /// At an address, and in the module too: a table of functions, from which the replayer fills the memory there.
-    Table { address: u64 },
+    /// At an address. Its initial value refers to functions and stays in the module under another name: from there the
+    /// replayer knows the addresses of the functions.
+    Table { address: u64, is_constant: bool },
     /// In the module, where the replayer finds it by name.
     Named,
 }
@@ -71,7 +73,9 @@ impl Placement {
             let place = match variable.space() {
                 SHARED => continue,
                 CONSTANT if !everything => VariableLocation::Named,
-                _ if record.code && !variable.is_declaration() => VariableLocation::Table { address: record.address },
+                _ if (record.code || !record.functions.is_empty()) && !variable.is_declaration() => {
+                    VariableLocation::Table { address: record.address, is_constant: record.code }
+                }
                 _ => {
                     let size = bytes(module, variable);
                     VariableLocation::Absolute {
@@ -81,14 +85,13 @@ impl Placement {
                     }
                 }
             };
-            if matches!(place, VariableLocation::Table { .. }) {
-                variable.set_linkage(LLVMLinkage::LLVMExternalLinkage);
-            } else if !as_written {
+            let is_table = matches!(place, VariableLocation::Table { .. });
+            if !as_written && !matches!(place, VariableLocation::Table { is_constant: true, .. }) {
                 // SAFETY: a live global variable.
                 unsafe { LLVMSetExternallyInitialized(variable.raw(), 1) };
-                if variable.is_local() {
-                    show(variable, place);
-                }
+            }
+            if is_table || !as_written && variable.is_local() {
+                show(variable, place);
             }
             found.push((variable.name(), place));
         }
@@ -183,7 +186,10 @@ impl Placement {
             match place {
                 VariableLocation::Named if variable.is_local() => show(variable, place),
                 VariableLocation::Named => {}
-                VariableLocation::Table { address } => variable.replace_uses_with(pointer(module, variable, address)),
+                VariableLocation::Table { address, .. } => {
+                    variable.replace_uses_with(pointer(module, variable, address));
+                    variable.set_name(&initial_copy(&name));
+                }
                 VariableLocation::Absolute { address, size, is_whole } => {
                     check_size(module, variable, size, is_whole)?;
                     lower_alignment(module, variable, address);

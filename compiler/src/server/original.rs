@@ -8,7 +8,6 @@ use mneme_model::architecture::{Architecture, Processor};
 use mneme_model::hash::checksum;
 use mneme_model::result::ReplayStatus;
 use mneme_recording::CodeKind;
-use mneme_recording::code::immovable;
 use mneme_recording::database::CodeFile;
 
 use super::inputs::Build;
@@ -25,11 +24,6 @@ pub fn of(build: &Build<'_>) -> BuildOutcome {
     let recorded = &build.inputs.plan.recorded;
     let kernel = &recorded.name;
     let (mut image, kind) = read(recorded, build.target)?;
-    if let Some(reason) = immovable(&recorded.variables, &recorded.arguments, &image, kind, kernel) {
-        return Err(invalid(&format_args!(
-            "{reason}, and a replay of the application's own code has it elsewhere; replay a pipeline"
-        )));
-    }
     let assembler = match kind {
         CodeKind::Ptx => "the driver: the application's own PTX",
         _ => "none: the application's own code",

@@ -196,6 +196,7 @@ fn recorded(bitcode: &[u8], theirs: &str) -> Vec<RecordedVariable> {
             size: info.size,
             constant: info.space == 4,
             code: info.code,
+            functions: Vec::new(),
         })
         .collect()
 }

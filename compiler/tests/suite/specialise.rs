@@ -119,7 +119,7 @@ impl Case<'_> {
 }
 
 fn variable(name: &str, address: u64, size: u64, constant: bool) -> RecordedVariable {
-    RecordedVariable { name: name.into(), address, size, constant, code: false }
+    RecordedVariable { name: name.into(), address, size, constant, code: false, functions: Vec::new() }
 }
 
 #[test]

@@ -97,9 +97,16 @@ impl Case {
             size,
             constant: false,
             code: false,
+            functions: Vec::new(),
         });
-        let shift =
-            RecordedVariable { name: "shift".into(), address: 0x7f00_2000, size: 4, constant: true, code: false };
+        let shift = RecordedVariable {
+            name: "shift".into(),
+            address: 0x7f00_2000,
+            size: 4,
+            constant: true,
+            code: false,
+            functions: Vec::new(),
+        };
         Self {
             other: "",
             passes,

@@ -75,6 +75,9 @@ pub struct ReplayResult {
     /// Why requested counters are missing; a sentence without its full stop.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub counters_reason: String,
+    /// Words of recorded memory that held addresses of the recorded module. A run has addresses of its own module there.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub mapped_addresses: u64,
     /// The strength of the comparison with the recording, if memory was as recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<Evidence>,

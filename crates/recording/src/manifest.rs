@@ -27,7 +27,10 @@ use crate::error::RecordingError;
 
 /// Chunk size, bytes.
 pub const CHUNK: u64 = 64 * 1024;
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
+/// The version without variables that refer to functions. A reader of this version would give the replayed code the
+/// recorded addresses.
+const WITHOUT_FUNCTIONS: u32 = 4;
 /// The version without arrays and objects. A reader of this version would run kernels without them.
 const WITHOUT_IMAGES: u32 = 3;
 /// The version without annotated parts. A reader of this version would compare them like the rest of their allocation.
@@ -77,6 +80,10 @@ pub struct RecordedVariable {
     /// A constant table of function addresses: a replay has its own functions' addresses there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub code: bool,
+    /// Offsets of words (8 bytes, aligned) whose initial values are addresses of functions in the variable's module. The
+    /// kernel or the application may have changed them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<u64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -240,11 +247,13 @@ impl MemoryState {
         let has_tables = self.header.variables.iter().any(|variable| variable.code);
         let is_array = |allocation: &Allocation| allocation.kind == AllocationKind::Array;
         let has_images = !self.header.images.is_empty() || self.header.allocations.iter().any(is_array);
-        let version = match (has_images, has_parts, has_tables) {
+        let has_functions = self.header.variables.iter().any(|variable| !variable.functions.is_empty());
+        let version = match (has_functions, has_images, has_parts, has_tables) {
             (true, ..) => VERSION,
-            (false, true, _) => WITHOUT_IMAGES,
-            (false, false, true) => WITHOUT_PARTS,
-            (false, false, false) => WITHOUT_TABLES,
+            (false, true, ..) => WITHOUT_FUNCTIONS,
+            (false, false, true, _) => WITHOUT_IMAGES,
+            (false, false, false, true) => WITHOUT_PARTS,
+            (false, false, false, false) => WITHOUT_TABLES,
         };
         bytes.extend_from_slice(&version.to_le_bytes());
         bytes.extend_from_slice(&(header.len() as u32).to_le_bytes());
@@ -292,6 +301,15 @@ impl MemoryState {
         };
         if header.allocations.iter().any(misplaced) {
             return Err(damaged("the parts of an allocation overlap or leave it"));
+        }
+        let is_outside = |variable: &RecordedVariable| {
+            let fits = |offset: &u64| {
+                offset.is_multiple_of(8) && variable.size.checked_sub(8).is_some_and(|last| *offset <= last)
+            };
+            !variable.functions.iter().all(fits)
+        };
+        if header.variables.iter().any(is_outside) {
+            return Err(damaged("a variable refers to functions outside of it"));
         }
         let is_array = |address: u64, bytes: u64| {
             let is_its = |it: &Allocation| (it.kind, it.address, it.size) == (AllocationKind::Array, address, bytes);
@@ -431,6 +449,7 @@ mod tests {
                     size: 4,
                     constant: false,
                     code: false,
+                    functions: Vec::new(),
                 }],
                 allocations: vec![Allocation {
                     address: 0x1000_0000_0000,
@@ -525,6 +544,23 @@ mod tests {
         }
         assert_eq!(part(8, 8).within(12, 100), Some(part(0, 4)));
         assert_eq!((part(8, 8).within(0, 9), part(8, 8).within(16, 8)), (Some(part(8, 1)), None));
+    }
+
+    #[test]
+    fn functions_have_a_later_version_and_are_inside_their_variable() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state.mneme");
+        let loads = |size, functions: &[u64]| {
+            let mut state = state();
+            (state.header.variables[0].size, state.header.variables[0].functions) = (size, functions.to_vec());
+            state.save(&path).unwrap();
+            assert_eq!(state.encode()[8], if functions.is_empty() { 1 } else { 5 });
+            MemoryState::load(&path).is_ok_and(|loaded| loaded == state)
+        };
+        assert!(loads(4, &[]) && loads(8, &[0]) && loads(24, &[16, 0]));
+        for (size, functions) in [(4, [0]), (8, [4]), (8, [8]), (24, [17]), (24, [u64::MAX - 7])] {
+            assert!(!loads(size, &functions), "{functions:?} of {size}");
+        }
     }
 
     #[test]

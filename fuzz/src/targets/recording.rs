@@ -75,7 +75,14 @@ fn manifest_seeds() -> Vec<Vec<u8>> {
         |handle, resource| ImageObject { handle, resource, texture: Some([0; TEXTURE_WORDS]), view: Vec::new() };
     let header = Header {
         moment: Moment::Prologue,
-        variables: vec![RecordedVariable { name: "v".into(), address: 0x2000, size: 16, constant: true, code: false }],
+        variables: vec![RecordedVariable {
+            name: "v".into(),
+            address: 0x2000,
+            size: 16,
+            constant: true,
+            code: false,
+            functions: vec![8],
+        }],
         allocations: vec![
             // Fields that others add have their defaults.
             serde_json::from_value::<Allocation>(

@@ -3,6 +3,7 @@
 //! The sources in order: Proteus's IR in the image, `mneme-cc`'s IR in the image or the object, files beside the
 //! program, clang's IR in the image or the object, and the image's own PTX or machine code.
 
+use std::collections::HashMap;
 use std::ffi::c_char;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,7 +21,7 @@ use mneme_recording::manifest::RecordedArgument;
 use super::files::{Contents, KernelFiles};
 use super::ir_unit::{CONSTANT_SPACE, GLOBAL_SPACE, IrUnit};
 use super::key::{ArgumentValue, Key, Known, LaunchShape};
-use super::native::NativeCode;
+use super::native::{NativeCode, NativeVariable};
 use super::origin::{CodeOrigin, choose_arch};
 use super::original::OriginalCode;
 use super::parameters::Parameters;
@@ -40,9 +41,9 @@ const COMPUTE_CAPABILITY: [CUdevice_attribute; 2] = [
 const REFUSED: [(&str, CodeRefusal); 8] = [
     (ir_section::INDIRECT_CALL, CodeRefusal::CallsPointers),
     (ir_section::CODE_ADDRESS, CodeRefusal::CodeAddresses),
-    (ir_section::DEVICE_HEAP, CodeRefusal::DeviceHeap),
-    ("malloc", CodeRefusal::Allocates),
-    ("free", CodeRefusal::Frees),
+    (ir_section::DEVICE_HEAP, CodeRefusal::DeviceHeap("allocates or frees")),
+    ("malloc", CodeRefusal::DeviceHeap("allocates")),
+    ("free", CodeRefusal::DeviceHeap("frees")),
     ("cudaLaunchDevice", CodeRefusal::LaunchesKernels),
     ("cudaGetParameterBuffer", CodeRefusal::LaunchesKernels),
     ("__cudaCDP", CodeRefusal::LaunchesKernels),
@@ -89,6 +90,8 @@ pub struct KernelCode {
     name: String,
     pub parameters: Parameters,
     variables: Vec<Symbol>,
+    /// Offsets of the words of variables, by name, whose initial values are addresses of functions.
+    functions: HashMap<String, Vec<u64>>,
     /// Present until its files are made.
     modules: Vec<Module>,
     source: Source,
@@ -288,6 +291,7 @@ impl KernelCode {
             name: symbol.name.clone(),
             parameters: Parameters::typed(symbol.arguments.clone()),
             variables: closure.variables.into_iter().map(|(_, symbol)| symbol).collect(),
+            functions: HashMap::new(),
             modules: closure.units.iter().map(module).collect(),
             source: Source::Section,
             calls_pointers: false,
@@ -311,15 +315,16 @@ impl KernelCode {
             .iter()
             .filter_map(|module| module.contents.bytes().ok())
             .fold(Hash64::new().part(name.as_bytes()), |hash, bytes| hash.part(&bytes));
-        let variable = |(name, constant): &(String, bool)| Symbol {
+        let variable = |variable: &NativeVariable| Symbol {
             variable: Some(VariableInfo {
-                space: if *constant { CONSTANT_SPACE } else { GLOBAL_SPACE },
+                space: if variable.constant { CONSTANT_SPACE } else { GLOBAL_SPACE },
                 size: 0,
                 align: 0,
                 code: false,
             }),
-            ..Symbol::exported(name, SymbolKind::Variable)
+            ..Symbol::exported(&variable.name, SymbolKind::Variable)
         };
+        let functions = native.variables.iter().filter(|variable| !variable.functions.is_empty());
         Ok(Self {
             static_hash: hash.finish(),
             arch: native.arch.clone(),
@@ -327,6 +332,7 @@ impl KernelCode {
             name: name.to_owned(),
             parameters: Parameters::untyped(native.parameters.iter().copied()),
             variables: native.variables.iter().map(variable).collect(),
+            functions: functions.map(|variable| (variable.name.clone(), variable.functions.clone())).collect(),
             modules,
             source,
             calls_pointers: native.calls_pointers && matches!(source, Source::Ptx | Source::MachineCode),
@@ -378,6 +384,11 @@ impl KernelCode {
             };
             (symbol.name.as_str(), kind)
         })
+    }
+
+    /// Offsets of the words of a variable whose initial values are addresses of functions.
+    pub fn functions_in(&self, variable: &str) -> &[u64] {
+        self.functions.get(variable).map_or(&[], Vec::as_slice)
     }
 
     /// Whether other files may use a variable of the closure.
@@ -461,6 +472,7 @@ impl KernelCode {
             name: "k".into(),
             parameters: Parameters::of_kinds(kinds),
             variables: vec![],
+            functions: HashMap::new(),
             modules: vec![],
             source: Source::Section,
             calls_pointers: false,

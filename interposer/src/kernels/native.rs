@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use mneme_image::cubin::CubinVariable;
 use mneme_image::fatbin::{self, FatbinEntry, FatbinKind};
+use mneme_image::ptx::PtxVariable;
 use mneme_image::{bundle, code_object, embedded, ir_section, ptx, triton_cache};
 use mneme_model::architecture::{GpuArchitecture, Processor};
 use mneme_recording::CodeKind;
@@ -15,8 +17,8 @@ use super::refusal::CodeRefusal;
 pub struct NativeCode {
     /// Offset in the parameter buffer and size, bytes.
     pub parameters: Vec<(u32, u32)>,
-    /// Device variables that the kernel may use: the name, and whether it is constant.
-    pub variables: Vec<(String, bool)>,
+    /// Device variables that the kernel may use.
+    pub variables: Vec<NativeVariable>,
     /// Functions that the image does not define, and [`ir_section::TEXTURE`] if it uses textures or surfaces.
     pub undefined: Vec<String>,
     /// Why the code cannot be replayed from the image (its IR may be replayable).
@@ -35,6 +37,15 @@ pub struct NativeCode {
     pub arch: String,
     /// The triple of IR for it.
     pub triple: &'static str,
+}
+
+/// A device variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NativeVariable {
+    pub name: String,
+    pub constant: bool,
+    /// Offsets of the words whose initial values are addresses of functions.
+    pub functions: Vec<u64>,
 }
 
 /// The triples of IR for NVIDIA's and AMD's GPUs.
@@ -84,8 +95,16 @@ impl NativeCode {
             let (own, others): (Vec<_>, Vec<_>) =
                 texts.into_iter().partition(|text| text.architecture == entry.architecture);
             let source = own.iter().find_map(of_text);
-            let other = if source.is_none() { others.iter().find_map(of_text) } else { None };
-            found.original.extend(other.into_iter().flat_map(|other| other.original));
+            if source.is_none()
+                && let Some(other) = others.iter().find_map(of_text)
+            {
+                // The assembler leaves no trace of functions in variables, if it sees the whole program.
+                for variable in &mut found.variables {
+                    let same = other.variables.iter().find(|other| other.name == variable.name);
+                    variable.functions = same.map_or_else(Vec::new, |same| same.functions.clone());
+                }
+                found.original.extend(other.original);
+            }
             return Some(match source {
                 Some(source) => found.made_from(source),
                 None => found,
@@ -97,8 +116,8 @@ impl NativeCode {
     /// Adds the PTX from which the machine code was made. The recording then contains the PTX.
     fn made_from(mut self, source: Self) -> Self {
         // Variables that the assembler has dropped are left out.
-        let kept = |name: &String| self.variables.iter().any(|(known, _)| known == name);
-        self.variables = source.variables.into_iter().filter(|(name, _)| kept(name)).collect();
+        let kept = |variable: &NativeVariable| self.variables.iter().any(|known| known.name == variable.name);
+        self.variables = source.variables.into_iter().filter(kept).collect();
         (self.undefined, self.refusal, self.code) = (source.undefined, source.refusal, source.code);
         self.calls_pointers = source.calls_pointers;
         self.original.extend(source.original);
@@ -162,13 +181,17 @@ impl NativeCode {
         let refusal = match (moved, private.first()) {
             (Some(variable), _) => Some(CodeRefusal::HoldsAddresses(variable.name.clone())),
             (None, Some(name)) => Some(CodeRefusal::PrivateVariable(name.clone())),
-            (None, None) => allocates.then_some(CodeRefusal::MayAllocate),
+            (None, None) => allocates.then_some(CodeRefusal::DeviceHeap("may allocate")),
         };
         Some(Self {
             parameters: found.explicit().map(|argument| (argument.offset, argument.size)).collect(),
             variables: own()
                 .filter(|variable| !(variable.constant && holding.contains(&variable.name)))
-                .map(|variable| (variable.name.clone(), variable.constant))
+                .map(|variable| NativeVariable {
+                    name: variable.name.clone(),
+                    constant: variable.constant,
+                    functions: Vec::new(),
+                })
                 .collect(),
             undefined: Vec::new(),
             refusal,
@@ -184,15 +207,12 @@ impl NativeCode {
     fn of_ptx(image: &CodeImage, kernel: &str) -> Option<Self> {
         let mut closure = image.ptx()?.closure(kernel)?;
         closure.variables.retain(|variable| !embedded::is_foreign(&variable.name));
-        let refusal = if let Some(variable) = closure.variables.iter().find(|variable| variable.opaque) {
-            Some(CodeRefusal::TextureReference(variable.name.clone()))
-        } else {
-            let moved = closure.variables.iter().find(|variable| variable.holds_addresses);
-            moved.map(|variable| CodeRefusal::HoldsAddresses(variable.name.clone()))
-        };
+        let opaque = closure.variables.iter().find(|variable| variable.opaque);
+        let refusal = opaque.map(|variable| CodeRefusal::TextureReference(variable.name.clone()));
+        let variable = |PtxVariable { name, constant, functions, .. }| NativeVariable { name, constant, functions };
         Some(Self {
             parameters: closure.parameters,
-            variables: closure.variables.into_iter().map(|variable| (variable.name, variable.constant)).collect(),
+            variables: closure.variables.into_iter().map(variable).collect(),
             undefined: with_textures(closure.undefined, closure.uses_textures),
             refusal,
             calls_pointers: closure.calls_pointers,
@@ -209,20 +229,17 @@ impl NativeCode {
         let found = cubin.kernels.iter().find(|found| found.name == kernel)?;
         let mut variables = cubin.variables_of(found);
         variables.retain(|variable| !embedded::is_foreign(&variable.name));
-        let moved = variables.iter().find(|variable| variable.holds_addresses && !variable.constant);
         let features = cubin.features(found);
-        let refusal = match cubin.references.first() {
-            Some(name) => Some(CodeRefusal::TextureReference(name.clone())),
-            None => moved.map(|variable| CodeRefusal::HoldsAddresses(variable.name.clone())),
+        let refusal = cubin.references.first().map(|name| CodeRefusal::TextureReference(name.clone()));
+        let variable = |CubinVariable { name, constant, functions, .. }: CubinVariable| NativeVariable {
+            name,
+            constant,
+            functions,
         };
         Some(Self {
             parameters: found.parameters.clone(),
-            variables: variables
-                .iter()
-                .filter(|variable| !(variable.holds_addresses && variable.constant))
-                .map(|variable| (variable.name.clone(), variable.constant))
-                .collect(),
-            undefined: with_textures(cubin.undefined(found), features.textures),
+            variables: variables.into_iter().cloned().map(variable).collect(),
+            undefined: with_textures(cubin.services(found), features.textures),
             refusal,
             calls_pointers: features.calls_pointers,
             bitcode: embedded::in_cubin(&image.bytes, cubin)
@@ -271,6 +288,10 @@ mod tests {
         .visible .entry textures(.param .u64 t) { tex.2d.v4.f32.f32 {%f1, %f2, %f3, %f4}, [%rd1, {%f5, %f6}]; ret; }\n\
         .visible .entry indirect() { f: .callprototype (.param .b32 _) _ (.param .b32 _); call (r), %rd3, (a), f; ret; }\n";
 
+    fn names(variables: &[NativeVariable]) -> Vec<&str> {
+        variables.iter().map(|variable| variable.name.as_str()).collect()
+    }
+
     fn nvidia() -> GpuArchitecture {
         GpuArchitecture::parse("sm_90").unwrap()
     }
@@ -279,15 +300,16 @@ mod tests {
     fn a_kernel_in_ptx_is_described_and_refused_by_name() {
         let k = NativeCode::of(PTX.as_bytes(), "k", Some(&nvidia())).unwrap();
         assert_eq!((k.parameters.as_slice(), k.arch.as_str()), (&[(0, 8), (8, 4)][..], "sm_90"));
-        assert_eq!((k.variables.as_slice(), k.refusal), (&[("n".to_owned(), false)][..], None));
+        assert_eq!((names(&k.variables), k.refusal), (vec!["n"], None));
         let (kind, text) = k.code.unwrap();
         assert!(kind == CodeKind::Ptx && !String::from_utf8_lossy(&text).contains("moved"));
         let [indirect, direct] =
             ["indirect", "k"].map(|kernel| NativeCode::of(PTX.as_bytes(), kernel, Some(&nvidia())).unwrap());
         assert!(indirect.calls_pointers && indirect.refusal.is_none() && !direct.calls_pointers);
         let refusal = |kernel| NativeCode::of(PTX.as_bytes(), kernel, Some(&nvidia())).unwrap().refusal;
-        assert_eq!(refusal("moved"), Some(CodeRefusal::HoldsAddresses("p".into())));
-        assert_eq!(refusal("textures"), None);
+        assert_eq!([refusal("moved"), refusal("textures")], [None, None]);
+        let moved = NativeCode::of(PTX.as_bytes(), "moved", Some(&nvidia())).unwrap();
+        assert_eq!(names(&moved.variables), ["n", "p"]);
         let undefined = |kernel| NativeCode::of(PTX.as_bytes(), kernel, Some(&nvidia())).unwrap().undefined;
         assert_eq!((undefined("textures"), undefined("k")), (vec![ir_section::TEXTURE.to_owned()], vec![]));
         assert!(NativeCode::of(PTX.as_bytes(), "none", Some(&nvidia())).is_none());
@@ -377,7 +399,7 @@ mod tests {
             let found = NativeCode::of(&image, kernel, GpuArchitecture::parse("gfx90a").as_ref()).unwrap();
             let modules = vec![module(expected).to_vec()];
             assert_eq!(found.bitcode, Some((embedded::IrProducer::Proteus, modules)), "{kernel}");
-            assert_eq!(found.variables, [("one".to_owned(), true)]);
+            assert!(names(&found.variables) == ["one"] && found.variables[0].constant);
         }
     }
 
@@ -401,7 +423,7 @@ mod tests {
         let found = find("gfx90a:sramecc+:xnack-").unwrap();
         assert_eq!((found.parameters.as_slice(), found.arch.as_str()), (&[(0, 8), (8, 4)][..], "gfx90a"));
         assert_eq!(found.refusal, Some(CodeRefusal::HoldsAddresses("points".into())));
-        assert_eq!(found.variables, [("points".to_owned(), false), ("shown".to_owned(), false)]);
+        assert!(names(&found.variables) == ["points", "shown"] && found.variables.iter().all(|it| !it.constant));
         assert_eq!((find("gfx1030").unwrap().arch.as_str(), found.triple), ("gfx1030", AMD));
         assert!(find("gfx942").is_none() && find("sm_90").is_none());
         let (kind, image) = found.code.unwrap();

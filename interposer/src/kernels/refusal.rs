@@ -20,15 +20,13 @@ pub enum CodeRefusal {
         "it uses addresses of code (function pointers, or virtual functions of a class that is private to its file)"
     )]
     CodeAddresses,
-    #[error("it allocates or frees memory on the device (malloc, free)")]
-    DeviceHeap,
-    #[error("it allocates memory on the device (malloc)")]
-    Allocates,
-    #[error("it frees memory on the device (free)")]
-    Frees,
-    #[error("it may allocate memory on the device (malloc)")]
-    MayAllocate,
-    #[error("it launches kernels itself (dynamic parallelism)")]
+    /// Says what it does: "allocates", "frees".
+    #[error(
+        "it {0} memory on the device (malloc, free, new, delete), whose heap is not recorded; allocate memory on the host \
+         (cudaMalloc, hipMalloc) and pass it to the kernel"
+    )]
+    DeviceHeap(&'static str),
+    #[error("it launches kernels itself (dynamic parallelism), and a replay runs a single kernel")]
     LaunchesKernels,
     #[error(
         "its variable {0} holds addresses in its module, which a replay without IR loads elsewhere; build with mneme-cc"

@@ -89,10 +89,6 @@ pub enum InstanceFailure {
     #[error("the recorder is shutting down")]
     Closed,
     #[error(
-        "an argument holds the address of its variable {0}, which a replay without IR places elsewhere; build with mneme-cc"
-    )]
-    Anchored(String),
-    #[error(
         "its variable {0} is private to its module, and the driver does not report its address; build with mneme-cc"
     )]
     Private(String),
@@ -142,7 +138,6 @@ impl InstanceFailure {
                 | Self::Unfinished(_)
                 | Self::Aliased
                 | Self::Closed
-                | Self::Anchored(_)
                 | Self::Private(_)
                 | Self::Managed(_)
                 | Self::Hidden(_)
@@ -174,11 +169,6 @@ pub fn record_launch(
     // This may load a lazily loaded module, which a capture does not survive, so it comes after the checks for
     // captures.
     let variables = variables(plan)?;
-    if !plan.code.has_ir()
-        && let Some(name) = anchored(&variables, &plan.arguments)
-    {
-        return Err(InstanceFailure::Anchored(name));
-    }
     // Opening waits for a lock on the packs, so it comes before the application has to wait.
     let output = output::open()?.ok_or(InstanceFailure::Closed)?;
     let limit = patience::limit();
@@ -307,7 +297,14 @@ fn variables(plan: &Plan) -> Result<Vec<RecordedVariable>, InstanceFailure> {
         match plan.function.home.variable(name) {
             Some((address, size)) => {
                 let (constant, code) = (kind == VariableKind::Constant, kind == VariableKind::Code);
-                variables.push(RecordedVariable { name: name.to_owned(), address, size, constant, code });
+                variables.push(RecordedVariable {
+                    name: name.to_owned(),
+                    address,
+                    size,
+                    constant,
+                    code,
+                    functions: plan.code.functions_in(name).to_vec(),
+                });
             }
             // Without IR the names come from the loaded code, so the variables exist. A constant that is not found has
             // the value in the code.
@@ -325,17 +322,6 @@ fn variables(plan: &Plan) -> Result<Vec<RecordedVariable>, InstanceFailure> {
         }
     }
     Ok(variables)
-}
-
-/// A variable that an argument points into.
-fn anchored(variables: &[RecordedVariable], arguments: &[RecordedArgument]) -> Option<String> {
-    let words = || {
-        arguments.iter().flat_map(|argument| argument.bytes.as_chunks::<8>().0).map(|word| u64::from_le_bytes(*word))
-    };
-    let holds = |variable: &&RecordedVariable| {
-        words().any(|word| (variable.address..variable.address + variable.size).contains(&word))
-    };
-    variables.iter().find(holds).map(|variable| demangle(&variable.name))
 }
 
 /// The argument that points to memory that cannot be recorded: its name or number, and the offset in a structure.

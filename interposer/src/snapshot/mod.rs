@@ -767,6 +767,7 @@ mod tests {
             size: 4,
             constant: false,
             code: false,
+            functions: Vec::new(),
         };
         let variables = [variable("before", 0xffc), variable("first", 0x1000), variable("second", 0x1004)];
         let error = SnapshotError::Copy { address: 0x1000, bytes: 8, status: Status(1), names: String::new() };

@@ -215,10 +215,6 @@ fn what_cannot_be_replayed_is_refused_by_name() {
         "{ .param .b64 n; .param .b64 r; st.param.b64 [n], 16; call.uni (r), malloc, (n); ld.param.b64 %rd3, [r]; }";
     for (extra, body, reason) in [
         (".extern .func (.param .b64 r) malloc (.param .b64 n);", call, "it allocates memory on the device"),
-        (
-            ".global .align 8 .u64 place = counter;", "ld.global.u64 %rd2, [place];",
-            "its variable place holds addresses",
-        ),
         (".global .align 4 .u32 hidden;", "st.global.u32 [hidden], %r1;", "its variable hidden is private"),
         (
             ".global .texref picture;",

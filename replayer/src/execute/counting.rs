@@ -34,16 +34,17 @@ impl CountedLaunch for CountedSeries<'_, '_> {
     type Error = DeviceError;
 
     fn prepare(&mut self) -> Result<(), DeviceError> {
+        self.series.moved.bring(self.series.device)?;
         if self.series.order.spec.cache == CacheState::Cold {
             self.memory.flush_cache()?;
         }
-        self.series.moved.bring(self.series.device)?;
         // Work that is still running when the range begins would count too.
         self.series.device.wait()
     }
 
     fn launch(&mut self) -> Result<(), DeviceError> {
-        self.series.device.run(self.series.function, &self.series.launch, self.series.arguments).map(drop)
+        let Series { device, function, launch, moved, .. } = self.series;
+        device.run(*function, launch, moved.arguments()).map(drop)
     }
 
     fn restore(&mut self) -> Result<(), DeviceError> {

@@ -271,6 +271,10 @@ pub struct RunOutcome {
     pub agreed: Vec<u64>,
     /// The code differs on a fresh input, but a pipeline that rounds differently may agree.
     pub wants_pipelines: bool,
+    /// Words of recorded memory that hold addresses of the recorded module, and held those of the replayed one instead.
+    pub mapped_addresses: u64,
+    /// Variables that refer to functions and that the code lacks.
+    pub missing: Vec<String>,
     /// Runs on the recorded input that left memory as recorded.
     pub runs: u64,
     /// Doubts about the code.

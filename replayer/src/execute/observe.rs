@@ -16,6 +16,7 @@ use super::message::{InstrumentedCode, Noted, NotedExample, NotedFault, NotedRan
 use super::report::{self, MOST_TOLD};
 use super::resident::{MemoryVerdict, ResidentMemory};
 use super::speed;
+use super::variables::MovedVariables;
 use crate::verify::comparison::RegionComparison;
 
 /// The most shadow memory, in bytes. On a GPU a further run costs more than memory; on the CPU device the first touch
@@ -34,9 +35,9 @@ pub struct Observer<'a> {
     pub device: &'a dyn Device,
     /// Whether it is the CPU device.
     pub is_cpu: bool,
-    pub arguments: &'a [Vec<u8>],
     pub observe: Observe,
     pub watch: &'a InstrumentedCode,
+    pub moved: &'a MovedVariables,
     pub module: DeviceModule,
     pub function: DeviceFunction,
     pub launch: &'a Launch,
@@ -113,7 +114,6 @@ impl Observer<'_> {
         state[word::SHADOW_STRIDE] = stride;
         state[word::CLOCKS] = state[word::SHADOW] + window * stride;
 
-        let moved = memory.moved(self.module)?;
         let mut verified = true;
         let mut first = 0;
         while first < blocks {
@@ -123,9 +123,9 @@ impl Observer<'_> {
             state[word::FIRST_BLOCK] = first;
             state[word::BLOCKS] = window.min(blocks - first);
             self.set(&state)?;
-            moved.bring(device)?;
-            launch_once(device, self.function, self.launch, self.arguments, memory, done)?;
-            repaired(moved.take_back(device), done)?;
+            done.mapped_addresses = self.moved.bring(device)?;
+            launch_once(device, self.function, self.launch, self.moved.arguments(), memory, done)?;
+            repaired(self.moved.take_back(device), done)?;
             let MemoryVerdict { failures, .. } = repaired(memory.settle(comparisons, None), done)?;
             if verified && !failures.is_empty() {
                 verified = false;

@@ -94,6 +94,28 @@ impl Piece {
         }
     }
 
+    /// The contents before the recorded launch.
+    pub fn recorded<'a>(&self, snapshot: &'a Snapshot) -> &'a [u8] {
+        match self.chunk {
+            Some((number, chunk)) => {
+                let region = &snapshot.layout.regions[number];
+                let (offset, length) = region.extent(chunk);
+                snapshot.before(region, offset, length)
+            }
+            None => filler(self.address, self.length),
+        }
+    }
+
+    /// The recorded contents, before and after the launch. Zeros are left out, because reading them takes memory.
+    pub fn contents<'a>(&self, snapshot: &'a Snapshot) -> impl Iterator<Item = &'a [u8]> {
+        let place = self.chunk.map(|(region, chunk)| (&snapshot.layout.regions[region], chunk));
+        let before = place.filter(|(region, chunk)| !region.chunks[*chunk].is_zero()).map(|_| self.recorded(snapshot));
+        let changed = |(region, chunk): &(&SnapshotRegion, usize)| {
+            region.change_of(*chunk).is_some_and(|changed| !changed.id.is_zero())
+        };
+        before.into_iter().chain(place.filter(changed).map(|_| self.after(snapshot)))
+    }
+
     pub fn after<'a>(&self, snapshot: &'a Snapshot) -> &'a [u8] {
         match self.chunk {
             Some((region, chunk)) => snapshot.after(&snapshot.layout.regions[region], chunk),

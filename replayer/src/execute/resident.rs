@@ -2,15 +2,18 @@
 //!
 //! It is loaded to its recorded addresses, verified, and restored between runs.
 
-use std::collections::BTreeMap;
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
+use std::ops::Range;
 use std::path::Path;
 
-use mneme_device::{Device, DeviceError, DeviceModule, RESERVATION};
+use mneme_device::{Device, DeviceError, RESERVATION};
 use mneme_model::result::Largest;
 use mneme_model::tolerance::Threshold;
 use mneme_model::tolerance::measure::Errors;
 use mneme_recording::manifest::CHUNK;
+use mneme_recording::numbers;
 use rayon::prelude::*;
 
 use super::ExecutorPlan;
@@ -19,7 +22,6 @@ use super::kernels::InspectionMode;
 use super::left::{Contents, Left};
 use super::pieces::{Cut, Piece};
 use super::report::{BufferFailure, MismatchLocation};
-use super::variables::MovedVariables;
 use crate::recording::snapshot::{Snapshot, SnapshotRegion, coalesce};
 use crate::verify::comparison::{Comparison, ElementTally, Part, RegionComparison};
 
@@ -37,6 +39,19 @@ pub struct ResidentMemory<'a> {
     is_here: bool,
     /// Whether copies of recorded memory are out of reach while a kernel runs.
     hides: bool,
+    holders: OnceCell<AddressHolders>,
+}
+
+/// Smaller words are no addresses in a module.
+pub const LOWEST: u64 = 1 << 32;
+
+/// Pieces that hold addresses in the recorded module before or after the launch.
+#[derive(Debug)]
+struct AddressHolders {
+    /// Of functions.
+    functions: Vec<usize>,
+    /// Of functions or variables.
+    all: Vec<usize>,
 }
 
 /// The recorded contents of all pieces, shared by several threads.
@@ -111,6 +126,7 @@ impl<'a> ResidentMemory<'a> {
             flusher: None,
             is_here: plan.is_cpu,
             hides: false,
+            holders: OnceCell::new(),
         };
         let stretches = || memory.mapped_regions().map(|(_, region)| (region.address, region.size));
         for (start, size) in spans(stretches(), RESERVATION) {
@@ -164,23 +180,58 @@ impl<'a> ResidentMemory<'a> {
         if self.is_here { set(self.snapshot).map_err(|error| broken(error.to_string())) } else { Ok(()) }
     }
 
-    /// The variables of a module that are away from their recorded addresses.
-    pub fn moved(&self, module: DeviceModule) -> Result<MovedVariables, DeviceError> {
-        MovedVariables::of(self.device, self.snapshot, module)
+    pub fn device(&self) -> &'a dyn Device {
+        self.device
     }
 
-    /// Gives the constants of a module their recorded values. Code made from IR for the CPU device has no constants in
-    /// its module.
-    pub fn fill_constants(&self, module: DeviceModule) -> Result<(), DeviceError> {
-        for region in &self.snapshot.layout.regions {
-            if let Some(name) = &region.variable
-                && region.constant
-                && let Some((address, size)) = self.device.variable(module, name)?
-            {
-                self.device.write(address, self.snapshot.before(region, 0, region.size.min(size)))?;
+    /// The recorded bytes of a region before the launch.
+    pub fn recorded_bytes(&self, region: &SnapshotRegion, offset: u64, length: u64) -> &'a [u8] {
+        self.snapshot.before(region, offset, length)
+    }
+
+    /// Whether a region is at its recorded address.
+    pub fn is_mapped(&self, region: &SnapshotRegion) -> bool {
+        self.absolute_constants || !region.constant
+    }
+
+    /// The pieces (address and size) that hold addresses of functions in the recorded module, or of its variables too.
+    /// The first call reads the whole recording.
+    pub fn holders(&self, has_variables: bool) -> Vec<(u64, u64)> {
+        let holders = self.holders.get_or_init(|| self.find_holders());
+        let pieces = if has_variables { &holders.all } else { &holders.functions };
+        pieces.iter().map(|piece| (self.pieces[*piece].address, self.pieces[*piece].length)).collect()
+    }
+
+    fn find_holders(&self) -> AddressHolders {
+        let variables = self.regions().iter().filter(|region| region.variable.is_some());
+        let mut ranges: Vec<Range<u64>> =
+            variables.map(|region| region.address..region.address + region.size).collect();
+        ranges.sort_unstable_by_key(|range| range.start);
+        let functions: BTreeSet<u64> = self.functions().collect();
+        let RecordedPieces { snapshot, pieces } = self.recorded_pieces();
+        let found = |number: usize| {
+            let (mut function, mut variable) = (false, false);
+            for word in pieces[number].contents(snapshot).flat_map(|bytes| bytes.as_chunks::<8>().0) {
+                variable |= numbers::is_address(word, &ranges);
+                function |= functions.contains(&u64::from_le_bytes(*word));
             }
+            (number, function, function || variable)
+        };
+        let all = 0..pieces.len();
+        let found: Vec<_> = all.into_par_iter().map(found).filter(|(_, _, any)| *any).collect();
+        AddressHolders {
+            functions: found.iter().filter(|(_, function, _)| *function).map(|(number, ..)| *number).collect(),
+            all: found.iter().map(|(number, ..)| *number).collect(),
         }
-        Ok(())
+    }
+
+    /// The recorded addresses of functions that variables refer to from the start.
+    fn functions(&self) -> impl Iterator<Item = u64> {
+        let words = self.regions().iter().flat_map(|region| {
+            let words = region.function_words().into_iter();
+            words.filter_map(|offset| self.snapshot.before(region, offset, 8).first_chunk())
+        });
+        words.map(|word| u64::from_le_bytes(*word)).filter(|word| *word >= LOWEST)
     }
 
     /// Compares all memory with the recorded epilogue, and restores its state before the launch.
@@ -276,14 +327,7 @@ impl<'a> ResidentMemory<'a> {
 
     /// The bytes of a piece before the recorded launch.
     pub fn recorded(&self, piece: usize) -> &'a [u8] {
-        match self.pieces[piece].chunk {
-            Some((number, chunk)) => {
-                let region = &self.snapshot.layout.regions[number];
-                let (offset, length) = region.extent(chunk);
-                self.snapshot.before(region, offset, length)
-            }
-            None => self.before(piece),
-        }
+        self.pieces[piece].recorded(self.snapshot)
     }
 
     /// Copies those bytes of a piece that are filled at the start of a run from `with`.
@@ -519,12 +563,14 @@ impl<'a> ResidentMemory<'a> {
         stretches
     }
 
-    /// Ranges of words that no input may change, ascending: addresses of live memory, and the handles of objects.
+    /// Ranges of words that no input may change, ascending: addresses of live memory and of functions, and the handles
+    /// of objects.
     pub fn meaningful(&self) -> Vec<(u64, u64)> {
-        let objects = &self.snapshot.layout.images.objects;
-        let mut handles: Vec<(u64, u64)> = objects.iter().map(|object| (object.handle, object.handle)).collect();
-        handles.sort_unstable();
-        handles.into_iter().chain(self.live()).collect()
+        let objects = self.snapshot.layout.images.objects.iter().map(|object| object.handle);
+        let words = objects.chain(self.functions()).map(|word| (word, word));
+        let mut all: Vec<(u64, u64)> = self.live().into_iter().chain(words).collect();
+        all.sort_unstable();
+        all
     }
 
     /// Regions at their recorded addresses, with their numbers.

@@ -24,6 +24,7 @@ use super::observe::Observer;
 use super::resident::ResidentMemory;
 use super::series::Series;
 use super::survey::Survey;
+use super::variables::MovedVariables;
 use super::{ExecutorPlan, energy};
 use crate::verify::comparison::RegionComparison;
 use crate::verify::evidence;
@@ -164,8 +165,8 @@ impl<'a> Runner<'a> {
             // The CPU device has none of these, but its driver can only report 0.
             (done.metrics.registers, done.metrics.local, done.metrics.constant) = (-1, -1, -1);
         }
-        memory.fill_constants(module)?;
-        let moved = memory.moved(module)?;
+        let moved = MovedVariables::of(memory, module, self.plan.arguments)?;
+        done.missing.clone_from(&moved.missing);
         self.allow(function, &launch, done.metrics.static_shared)?;
         self.set_limits(&launch)?;
         let comparisons = self.plan.bounds.comparisons(order.spec.tolerance);
@@ -173,9 +174,9 @@ impl<'a> Runner<'a> {
             let observer = Observer {
                 device,
                 is_cpu: self.plan.is_cpu,
-                arguments: self.plan.arguments,
                 observe,
                 watch,
+                moved: &moved,
                 module,
                 function,
                 launch: &launch,
@@ -202,7 +203,7 @@ impl<'a> Runner<'a> {
         if order.spec.energy {
             let launch = || {
                 series.moved.bring(device)?;
-                device.run(function, &series.launch, self.plan.arguments)?;
+                device.run(function, &series.launch, series.moved.arguments())?;
                 series.moved.take_back(device)
             };
             done.energy = repaired(self.energy(memory, launch), done)?;
@@ -315,9 +316,8 @@ impl<'a> Runner<'a> {
             attributes: code.launch.attributes,
         };
         let prepared = device.function(module, &other.entry).and_then(|function| {
-            memory.fill_constants(module)?;
             self.allow(function, &launch, metrics(device, function, &launch).static_shared)?;
-            Ok((function, memory.moved(module)?))
+            Ok((function, MovedVariables::of(memory, module, code.arguments)?))
         });
         let Ok((function, moved)) = prepared else {
             done.broken |= device.unload(module).is_err();

@@ -71,7 +71,7 @@ impl Series<'_> {
         given: &Contents,
         done: &mut RunOutcome,
     ) -> Result<Contents, DeviceError> {
-        self.run_on(memory, given, self.arguments, done)?;
+        self.run_on(memory, given, None, done)?;
         repaired(memory.take_differing(), done)
     }
 
@@ -85,7 +85,7 @@ impl Series<'_> {
         input: &FreshInput,
         done: &mut RunOutcome,
     ) -> Result<Left, DeviceError> {
-        self.run_on(memory, &input.pieces, input.arguments.as_deref().unwrap_or(self.arguments), done)?;
+        self.run_on(memory, &input.pieces, input.arguments.as_deref(), done)?;
         repaired(memory.take_left(), done)
     }
 
@@ -93,12 +93,13 @@ impl Series<'_> {
         &self,
         memory: &mut ResidentMemory<'_>,
         given: &Contents,
-        arguments: &[Vec<u8>],
+        arguments: Option<&[Vec<u8>]>,
         done: &mut RunOutcome,
     ) -> Result<(), DeviceError> {
         given.iter().try_for_each(|(piece, bytes)| memory.write(*piece, bytes))?;
         self.moved.bring(self.device)?;
-        launch_once(self.device, self.function, &self.launch, arguments, memory, done)?;
+        let arguments = self.moved.arguments_or(arguments);
+        launch_once(self.device, self.function, &self.launch, &arguments, memory, done)?;
         repaired(self.moved.take_back(self.device), done)
     }
 
@@ -116,11 +117,11 @@ impl Series<'_> {
             if is_over {
                 break;
             }
+            done.mapped_addresses = self.moved.bring(*device)?;
             if order.spec.cache == CacheState::Cold {
                 memory.flush_cache()?;
             }
-            self.moved.bring(*device)?;
-            launch_once(*device, self.function, &self.launch, self.arguments, memory, done)?;
+            launch_once(*device, self.function, &self.launch, self.moved.arguments(), memory, done)?;
             repaired(self.moved.take_back(*device), done)?;
             // After every run: the first differing run is also the last one, which shows only once memory is restored.
             if let Some((path, file)) = order.spec.memory.as_ref().zip(self.file) {
@@ -186,7 +187,7 @@ impl Series<'_> {
         run: &mut RunOutcome,
     ) -> Result<Vec<BufferFailure>, DeviceError> {
         self.moved.bring(self.device)?;
-        launch_once(self.device, self.function, &self.launch, self.arguments, memory, run)?;
+        launch_once(self.device, self.function, &self.launch, self.moved.arguments(), memory, run)?;
         repaired(self.moved.take_back(self.device), run)?;
         Ok(repaired(memory.settle(&self.comparisons, None), run)?.failures)
     }

@@ -35,8 +35,10 @@ pub struct SnapshotRegion {
     pub variable: Option<String>,
     /// Whether it is in constant memory.
     pub constant: bool,
-    /// A table of function addresses, which a replay fills with those of its own module.
+    /// A constant table of function addresses.
     pub code: bool,
+    /// Offsets of other words whose initial values are functions.
+    functions: Vec<u64>,
     pub tag: String,
     /// The comparison that the application requested.
     pub tolerance: Option<Tolerance>,
@@ -141,6 +143,7 @@ impl SnapshotLayout {
                 variable: before.variable.map(|variable| variable.name.clone()),
                 constant: before.variable.is_some_and(|variable| variable.constant),
                 code: before.variable.is_some_and(|variable| variable.code),
+                functions: before.variable.map_or_else(Vec::new, |variable| variable.functions.clone()),
                 tag: before.tag.to_owned(),
                 tolerance: before.tolerance,
                 annotated: before.parts.to_vec(),
@@ -258,6 +261,12 @@ impl SnapshotRegion {
                 Buffer { variable, tag, offset: 0, address: self.address, size: self.size }
             }
         }
+    }
+
+    /// Offsets of words (8 bytes) that refer to functions of the module when it is loaded.
+    pub fn function_words(&self) -> Vec<u64> {
+        let last = if self.code { self.size / 8 } else { 0 };
+        (0..last).map(|word| word * 8).chain(self.functions.iter().copied()).collect()
     }
 
     /// The place of the prologue in the shared memory, bytes.

@@ -58,6 +58,7 @@ pub fn result(
         energy_j: done.energy,
         counters: done.counters.clone(),
         counters_reason: done.counters_reason.clone(),
+        mapped_addresses: done.mapped_addresses,
         evidence: done.evidence.clone(),
         largest: done.largest.filter(|_| done.status.is_as_recorded()),
         variations: done.variations.clone(),

@@ -32,12 +32,8 @@ use crate::job::Job;
 use crate::recording::decoder::Decoder;
 
 /// A possible cause of a failure, if the recorded code has such calls.
-const CALLS_POINTERS: &str = "; the recorded code calls through pointers, and a pointer in memory holds the address that a function had \
-                              when it was recorded: if the kernel uses such pointers, build the program with mneme-cc, or compile the function into the kernel";
-
-/// The same for the application's own code, if the recorded code has tables of virtual functions.
-const OTHER_TABLES: &str = "; in a replay the application's own code has its tables of virtual functions at other addresses, so objects that it \
-                            builds differ: replay with a pipeline";
+const CALLS_POINTERS: &str = "; the recorded code calls through pointers, and only functions whose addresses initialise a variable of its module are \
+                              known by these: if memory holds the address of another function, initialise a __device__ variable with that function";
 
 /// The builds that judge a job on fresh inputs: one that computes the right results, and pipelines that round
 /// otherwise.
@@ -548,10 +544,10 @@ impl<'a> Supervisor<'a> {
         if failed && self.context.recorded.kernel.ours.calls_pointers && job.build.replacement.is_none() {
             result.error += CALLS_POINTERS;
         }
-        let has_tables =
-            || self.context.recorded.moments.prologue.header.variables.iter().any(|variable| variable.code);
-        if failed && job.configuration().original && has_tables() {
-            result.error += OTHER_TABLES;
+        if failed && !done.missing.is_empty() {
+            let names = done.missing.join(", ");
+            result.error +=
+                &format!("; the replayed code lacks {names}, so recorded pointers lead to no function of it");
         }
         *self.statistics.finished.entry(result.status.name().into()).or_default() += 1;
         let (digest, unwritten, calibrated) = (done.digest.clone(), done.unwritten.clone(), done.calibrated.clone());

@@ -91,8 +91,14 @@ fn state(
 ) -> MemoryState {
     let bytes = |values: &[i32]| values.iter().flat_map(|value| value.to_le_bytes()).collect::<Vec<u8>>();
     let contents = [bytes(&[STEP]), bytes(&[counter]), bytes(data)];
-    let variable =
-        |name: &str, address, constant| RecordedVariable { name: name.into(), address, size: 4, constant, code: false };
+    let variable = |name: &str, address, constant| RecordedVariable {
+        name: name.into(),
+        address,
+        size: 4,
+        constant,
+        code: false,
+        functions: Vec::new(),
+    };
     MemoryState {
         header: Header {
             moment,

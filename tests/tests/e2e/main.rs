@@ -18,6 +18,7 @@ mod evaluating;
 mod evidence;
 mod exporting;
 mod faults;
+mod functions;
 mod graphs;
 mod growing;
 mod hip;

@@ -23,13 +23,12 @@ use crate::applying::Tuned;
 
 /// PTX only, for the CPU device's architecture.
 pub(crate) const PTX_90: [&str; 2] = ["-gencode", "arch=compute_90,code=compute_90"];
-const FEW: [&str; 7] = ["vecadd", "matmul", "histogram", "bigstruct", "print", "misshapen", "atomics"];
+const FEW: [&str; 9] =
+    ["vecadd", "matmul", "histogram", "bigstruct", "print", "misshapen", "atomics", "globals", "statics"];
 
 /// Programs that behave differently than with clang, and why.
-const OTHERS: [(&str, &str); 6] = [
+const OTHERS: [(&str, &str); 4] = [
     ("variables", "managed variables of CUDA are refused"),
-    ("globals", "variables that hold addresses are recorded with IR alone"),
-    ("statics", "likewise"),
     ("heads", "reaches variables through memory alone, which are recorded with IR alone"),
     ("lambda", "needs another switch of nvcc, which names its kernels otherwise"),
     ("warp", "calls what only clang declares"),

@@ -204,6 +204,7 @@ fn passes_see_variables_as_the_applications_did() {
         size,
         constant,
         code: false,
+        functions: Vec::new(),
     });
     for arch in ["gfx90a", "gfx1030"] {
         let program = Program { file: "kernels.hip", arch, version: 5, flags: &[] };

@@ -174,6 +174,7 @@ fn variables_are_where_they_were_recorded() {
         size,
         constant,
         code: false,
+        functions: Vec::new(),
     };
     let variables = [variable("total", 0x7f12_3400, 4, false), variable("weights", 0x7f56_7800, 64, true)];
     let recorded = RecordedLaunch { variables: &variables, ..RecordedLaunch::default() };

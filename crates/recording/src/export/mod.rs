@@ -289,6 +289,7 @@ mod tests {
                     size: 4,
                     constant: false,
                     code: false,
+                    functions: Vec::new(),
                 }],
                 allocations: allocations.collect(),
                 arguments: if moment == Moment::Prologue {

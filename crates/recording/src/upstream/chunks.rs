@@ -88,6 +88,7 @@ pub fn open(prologue: &Path, epilogue: &Path) -> Result<(MemoryState, MemoryStat
             size: block.size,
             constant: false,
             code: false,
+            functions: Vec::new(),
         };
         Header {
             moment,
