@@ -114,6 +114,7 @@ macro_rules! every_hook {
         cuGraphExecNodeSetParams => (changes::any);
         cuGraphNodeSetEnabled => (changes::enabled);
         cuGraphExecDestroy => (graphs::destroy);
+        cuGraphRetainUserObject => (|_, _, _, _| graphs::retain_user_object());
     }
     "served from the arena" ["tests/tests/e2e/programs.rs: memory", "interposer/tests/recording.rs: every_way_to_the_driver_is_hooked_and_recorded"] {
         cuMemAlloc_v2 => (served::allocate);

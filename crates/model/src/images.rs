@@ -168,6 +168,10 @@ impl Images {
         is_whole: impl Fn(u64, u64) -> bool,
         is_recorded: impl Fn(u64, u64) -> bool,
     ) -> Option<&'static str> {
+        // Each array is that of an object. Checked first, because each is looked for in all of the memory.
+        if self.arrays.len() > self.objects.len() || self.objects.len() > MOST_OBJECTS as usize {
+            return Some("it has too many arrays or objects");
+        }
         if !self.arrays.iter().all(|array| array.bytes().is_some_and(|bytes| is_whole(array.address, bytes))) {
             return Some("its arrays do not fit its memory");
         }

@@ -4,6 +4,7 @@
 //! recorded launch holds it for writing from before its prologue until after its epilogue. It is the only lock that is
 //! held across vendor calls.
 //!
+//! - The thread that holds the gate passes, and can record launches meanwhile: the launches of a graph's nodes.
 //! - Waiting writers go first: otherwise a program that never pauses could never be recorded.
 //! - A writer waits with a time limit, because a call in the vendor's library may itself wait for the launch.
 //! - A call waits with a time limit too: the recorded kernel may wait for the thread that makes the call, and a writer
@@ -119,9 +120,14 @@ pub fn pass_open(thread: &ThreadFlags) -> Option<Pass<'static>> {
     (!FLAGS.closed.load(Ordering::SeqCst)).then_some(pass)
 }
 
-/// Closes the gate for a recorded launch. Returns `None` if the calls in progress do not end in time.
+/// Closes the gate for a recorded launch. Returns `None` if the calls in progress do not end in time. If this thread
+/// holds the gate already, it stays closed for that.
 pub fn close(limit: Duration) -> Option<Closed<'static>> {
-    let closed = gate().close(limit)?;
+    let (gate, number) = (gate(), THREAD.with(|thread| thread.closed.get()));
+    if number != 0 && gate.keep(number, Instant::now() + limit) {
+        return Some(Closed { gate, number, is_nested: true });
+    }
+    let closed = gate.close(limit)?;
     THREAD.with(|thread| thread.closed.set(closed.number));
     Some(closed)
 }
@@ -143,7 +149,7 @@ pub fn abandon(thread: &ThreadFlags) {
     let number = thread.closed.take();
     if number != 0 {
         ABANDONED.store(true, Ordering::Relaxed);
-        drop(Closed { gate: gate(), number });
+        drop(Closed { gate: gate(), number, is_nested: false });
     }
 }
 
@@ -168,6 +174,8 @@ impl<'a> Pass<'a> {
 pub struct Closed<'a> {
     gate: &'a Gate,
     number: u64,
+    /// Another one opens the gate.
+    is_nested: bool,
 }
 
 impl Closed<'_> {
@@ -219,7 +227,7 @@ impl Gate {
                     Pass::Shared(&self.others)
                 }
             };
-            if !self.closed.load(Ordering::SeqCst) {
+            if !self.closed.load(Ordering::SeqCst) || self.is_held_here() {
                 return pass;
             }
             drop(pass);
@@ -228,6 +236,11 @@ impl Gate {
                 writers = self.wait(writers);
             }
         }
+    }
+
+    fn is_held_here(&self) -> bool {
+        let number = THREAD.with(|thread| thread.closed.get());
+        number != 0 && self.lock().holder(number).is_some()
     }
 
     /// Waits for a change, and takes the gate from a writer whose time is over. If no writer is inside, waiting writers
@@ -296,7 +309,7 @@ impl Gate {
         writers.waiting(number)?;
         writers.waiting.retain(|writer| writer.number != number);
         writers.inside = Some(Holder { number, until: Instant::now() + limit });
-        Some(Closed { gate: self, number })
+        Some(Closed { gate: self, number, is_nested: false })
     }
 
     /// Lets readers in again, unless a writer holds the gate or waits.
@@ -330,6 +343,9 @@ impl Drop for Pass<'_> {
 
 impl Drop for Closed<'_> {
     fn drop(&mut self) {
+        if self.is_nested {
+            return;
+        }
         THREAD.with(|thread| thread.closed.set(0));
         let mut writers = self.gate.lock();
         if writers.holder(self.number).is_some() {
@@ -348,6 +364,29 @@ mod tests {
 
     fn open_gate() -> Gate {
         Gate::new(Box::leak(Box::default()))
+    }
+
+    #[test]
+    fn the_thread_that_holds_the_gate_passes_and_closes_it_again() {
+        let passed = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let outer = close(LONG).unwrap();
+            outer.keep_for(LONG);
+            let other = scope.spawn(|| {
+                passing(&|| {
+                    passed.store(true, Ordering::SeqCst);
+                    Status::SUCCESS
+                })
+            });
+            assert_eq!(passing(&|| Status(7)), Status(7));
+            let inner = close(Duration::ZERO).unwrap();
+            assert!(inner.keep_for(LONG) && inner.is_kept());
+            drop(inner);
+            std::thread::sleep(Duration::from_millis(20));
+            assert!(outer.is_kept() && !passed.load(Ordering::SeqCst));
+            drop(outer);
+            assert_eq!(other.join().unwrap(), Status::SUCCESS);
+        });
     }
 
     #[test]

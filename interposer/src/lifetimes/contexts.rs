@@ -3,6 +3,7 @@
 use crate::apply;
 use crate::driver::{self, CUcontext, CUdevice, Status, captures, contexts, gate};
 use crate::kernels::handles;
+use crate::launches::graphs;
 use crate::memory::{access, frees, images, tracked};
 use crate::process::linker;
 use crate::recorder::{profile, unfinished};
@@ -98,6 +99,7 @@ pub fn forget_handle(context: usize) {
 /// Forgets the objects of contexts.
 fn forget_contexts(has_ended: impl Fn(usize) -> bool) {
     images::forget_contexts(&has_ended);
+    graphs::forget_contexts(&has_ended);
     handles::forget_contexts(has_ended);
 }
 

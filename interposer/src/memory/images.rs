@@ -39,8 +39,8 @@ impl Live {
     /// Forgets an array and the objects over it, and returns them.
     fn take_array(&mut self, array: usize) -> Self {
         let is_over = |object: &LiveObject| object.array_handle() == Some(array as u64);
-        let (objects, others) = std::mem::take(&mut self.objects).into_iter().partition(|(_, object)| is_over(object));
-        self.objects = others;
+        let over: Vec<_> = self.objects.iter().filter(|(_, object)| is_over(object)).map(|(key, _)| *key).collect();
+        let objects = over.iter().filter_map(|key| self.objects.remove_entry(key)).collect();
         Self { arrays: self.arrays.remove_entry(&array).into_iter().collect(), objects }
     }
 }

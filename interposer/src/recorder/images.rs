@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use mneme_abi::cuda::structures::{ArrayDescription, Copy3d, CopySide, array_flag, resource_kind};
+use mneme_abi::cuda::sys::CUpointer_attribute;
 use mneme_model::images::{ImageObject, ImageResource, Images, MOST_OBJECTS, RecordedArray, Texel};
 use mneme_recording::manifest::{Allocation, AllocationKind};
 
@@ -44,6 +45,10 @@ pub enum ImageRefusal {
         "it can use the texture or surface object {0}, and objects above {MOST_OBJECTS} are not recorded; destroy those that are not needed"
     )]
     Handle(u64),
+    #[error(
+        "it can use the texture object {0}, whose memory is a variable, or more than one allocation; destroy the object before the launch if the kernel does not need it"
+    )]
+    Memory(u64),
     #[error("it can use texture or surface objects over arrays, and the device has no room to copy their {0} bytes")]
     NoRoom(u64),
 }
@@ -58,9 +63,28 @@ pub struct StagedImages {
     arena: Option<&'static DeviceArena>,
 }
 
+/// Why a launch is refused, whatever memory it reaches. Takes no time on the device.
+pub fn refusal(plan: &Plan) -> Result<(), ImageRefusal> {
+    if !plan.code.uses_images() {
+        return Ok(());
+    }
+    images::of_context(plan.context.handle).iter().try_for_each(|object| match object.resource.kind {
+        _ if !(1..=MOST_OBJECTS).contains(&object.handle) => Err(ImageRefusal::Handle(object.handle)),
+        resource_kind::ARRAY => described(object).map(|_| ()),
+        resource_kind::MIPMAPPED_ARRAY => Err(ImageRefusal::Mipmapped(object.handle)),
+        _ => texel(object).map(|_| ()),
+    })
+}
+
 impl StagedImages {
-    /// Describes the objects of a launch's context that these allocations are sufficient for, and allocates memory for
-    /// their arrays. Objects over memory that was freed are left out: a kernel must not use them.
+    /// Keeps the memory for texels allocated for ever: the device may still write to it, and freeing it may wait for
+    /// the device.
+    pub fn leak(&mut self) {
+        self.handles.clear();
+    }
+
+    /// Describes the objects of a launch's context, which is not [refused](refusal), and allocates memory for their
+    /// arrays. Objects over memory that was freed are left out: a kernel must not use them.
     pub fn of(plan: &Plan, allocations: &[Allocation]) -> Result<Self, ImageRefusal> {
         let mut staged = Self::default();
         if !plan.code.uses_images() {
@@ -78,16 +102,12 @@ impl StagedImages {
                     }
                     ImageResource::Array(number)
                 }
-                resource_kind::MIPMAPPED_ARRAY => return Err(ImageRefusal::Mipmapped(object.handle)),
                 _ => match in_memory(&object, allocations)? {
                     Some(resource) => resource,
                     None => continue,
                 },
             };
             let LiveObject { handle, texture, view, .. } = object;
-            if !(1..=MOST_OBJECTS).contains(&handle) {
-                return Err(ImageRefusal::Handle(handle));
-            }
             staged.images.objects.push(ImageObject { handle, resource, texture, view });
         }
         staged.allocate(plan)?;
@@ -134,11 +154,7 @@ impl StagedImages {
         };
         let copies: Vec<Copy3d> = self.images.arrays.iter().zip(&self.handles).map(copy).collect();
         let copied = snapshot::arrays::copy(context, &copies);
-        if matches!(copied, Err(SnapshotError::Late)) {
-            // The device may still write to the memory, which is leaked.
-            self.handles.clear();
-        }
-        copied
+        copied.inspect_err(|_| self.leak())
     }
 }
 
@@ -177,11 +193,15 @@ fn described(object: &LiveObject) -> Result<RecordedArray, ImageRefusal> {
     array.bytes().map(|_| array).ok_or(ImageRefusal::Format(handle))
 }
 
-/// The texels of an object in recorded memory; `None` if they are not recorded.
-fn in_memory(object: &LiveObject, allocations: &[Allocation]) -> Result<Option<ImageResource>, ImageRefusal> {
+fn texel(object: &LiveObject) -> Result<Texel, ImageRefusal> {
     let [format, channels] = object.resource.format();
     let texel = Texel { format, channels };
-    texel.bytes().ok_or(ImageRefusal::Format(object.handle))?;
+    texel.bytes().map(|_| texel).ok_or(ImageRefusal::Format(object.handle))
+}
+
+/// The texels of an object in recorded memory; `None` if the memory was freed.
+fn in_memory(object: &LiveObject, allocations: &[Allocation]) -> Result<Option<ImageResource>, ImageRefusal> {
+    let texel = texel(object)?;
     let [address, _, third, fourth, fifth, ..] = object.resource.words;
     let resource = match object.resource.kind {
         resource_kind::LINEAR => ImageResource::Linear { address, texel, bytes: third },
@@ -190,11 +210,24 @@ fn in_memory(object: &LiveObject, allocations: &[Allocation]) -> Result<Option<I
     let Some((address, Some(bytes))) = resource.memory() else { return Ok(None) };
     let has =
         |it: &Allocation| address.checked_sub(it.address).and_then(|offset| it.size.checked_sub(offset)) >= Some(bytes);
-    let is_recorded = allocations.iter().any(has);
-    if !is_recorded {
-        debug!("the texture object {} is left out: its memory at {address:#x} is not recorded", object.handle);
+    if allocations.iter().any(has) {
+        return Ok(Some(resource));
     }
-    Ok(is_recorded.then_some(resource))
+    if is_live(address) {
+        return Err(ImageRefusal::Memory(object.handle));
+    }
+    debug!("the texture object {} is left out: its memory at {address:#x} is gone", object.handle);
+    Ok(None)
+}
+
+/// Whether an address is one of device memory, as the driver says: of an allocation, a mapping or a variable.
+fn is_live(address: u64) -> bool {
+    let mut kind = 0u32;
+    let attribute = CUpointer_attribute::CU_POINTER_ATTRIBUTE_MEMORY_TYPE as u32;
+    // SAFETY: a place for the attribute's value.
+    unsafe {
+        driver::hooked::cuPointerGetAttribute::call((&raw mut kind).cast(), attribute, address) == Status::SUCCESS
+    }
 }
 
 /// The addresses at which objects over memory lead there.

@@ -15,7 +15,7 @@ use mneme_recording::database::{InstanceDetails, InstanceRecord};
 use mneme_recording::manifest::{RecordedArgument, RecordedVariable};
 
 use super::host_writes::HostWriteWatch;
-use super::images::{ImageRefusal, StagedImages};
+use super::images::{self, ImageRefusal, StagedImages};
 use super::output::{self, PendingInstance};
 use super::{Plan, patience, reachable, unfinished};
 use crate::driver::idle::IdleQuestion;
@@ -169,6 +169,7 @@ pub fn record_launch(
     // This may load a lazily loaded module, which a capture does not survive, so it comes after the checks for
     // captures.
     let variables = variables(plan)?;
+    images::refusal(plan)?;
     // Opening waits for a lock on the packs, so it comes before the application has to wait.
     let output = output::open()?.ok_or(InstanceFailure::Closed)?;
     let limit = patience::limit();
@@ -208,7 +209,8 @@ pub fn record_launch(
     };
     let watch = HostWriteWatch::new(plan.context.handle, &variables, &allocations, &live);
     images.fetch(plan.context.handle)?;
-    let mut prologue = snapshot::take(&destination, Moment::Prologue, &variables, &allocations)?;
+    let mut prologue =
+        snapshot::take(&destination, Moment::Prologue, &variables, &allocations).inspect_err(|_| images.leak())?;
     prologue.header.arguments.clone_from(&plan.arguments);
     prologue.header.images.clone_from(&images.images);
     if watch.has_changed_since(&prologue)? {
@@ -218,12 +220,13 @@ pub fn record_launch(
     if !closed.keep_for(limit) {
         return Err(SnapshotError::Taken.into());
     }
-    let time = run(launch, request, plan, &contexts, limit)?;
+    let time = run(launch, request, plan, &contexts, limit).inspect_err(|_| images.leak())?;
     if !closed.keep_for(STEP) {
         return Err(InstanceFailure::Unfinished(limit));
     }
     images.fetch(plan.context.handle)?;
-    let epilogue = snapshot::take(&destination, Moment::Epilogue, &variables, &allocations)?;
+    let epilogue =
+        snapshot::take(&destination, Moment::Epilogue, &variables, &allocations).inspect_err(|_| images.leak())?;
     if watch.changes_after(&prologue, &epilogue)? {
         return Err(InstanceFailure::HostWrites);
     }

@@ -9,7 +9,7 @@ mod host_writes;
 mod images;
 mod instance;
 pub mod output;
-mod patience;
+pub mod patience;
 pub mod profile;
 mod reachable;
 pub mod settling;

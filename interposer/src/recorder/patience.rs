@@ -17,7 +17,7 @@ static IN_VAIN: AtomicU32 = AtomicU32::new(0);
 
 /// How long the next wait may take.
 pub fn limit() -> Duration {
-    limit_after(settings().kernel_limit, IN_VAIN.load(Ordering::Relaxed))
+    limit_after(settings().kernel_limit, in_vain())
 }
 
 fn limit_after(limit: Duration, in_vain: u32) -> Duration {
@@ -29,9 +29,14 @@ pub fn note_in_vain() {
     IN_VAIN.fetch_add(1, Ordering::Relaxed);
 }
 
+/// How many waits have reached the limit.
+pub fn in_vain() -> u32 {
+    IN_VAIN.load(Ordering::Relaxed)
+}
+
 /// Whether only kernels that were seen to finish are recorded.
 pub fn is_wary() -> bool {
-    IN_VAIN.load(Ordering::Relaxed) >= TRUSTING
+    in_vain() >= TRUSTING
 }
 
 #[cfg(test)]

@@ -78,6 +78,15 @@ fn kernels_of_captured_graphs_and_of_nodes_are_recorded() {
     assert_eq!(occurrences(&recording, "add"), [1]);
 }
 
+/// A launch into a stream is whole, whatever other threads launch into that stream.
+#[test]
+fn launches_of_other_threads_do_not_come_between_the_nodes() {
+    let (_, launches) = recorded("interleaved", &[EXPANDED]);
+    assert_eq!((launches.expanded, launches.complete, launches.whole.len()), (20, 0, 0));
+    let (recording, launches) = recorded("interleaved", &[("MNEME_MAX_RECORDINGS", "9")]);
+    assert_eq!((launches.expanded + launches.complete, launches.whole.len()), (20, 0), "{}", recording.outcome);
+}
+
 /// The waiting kernel is given up by name, and the application does not hang.
 #[test]
 fn branches_may_wait_for_each_other() {

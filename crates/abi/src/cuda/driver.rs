@@ -478,6 +478,7 @@ declare! { ($)
         executable: *mut c_void, node: *mut c_void, parameters: *const CUDA_KERNEL_NODE_PARAMS
     );
     10000 cuGraphExecDestroy(executable: *mut c_void);
+    11030 cuGraphRetainUserObject(graph: *mut c_void, object: *mut c_void, count: c_uint, flags: c_uint);
     10010 cuGraphExecKernelNodeSetParams(executable: *mut c_void, node: *mut c_void, parameters: *const c_void);
     10020 cuGraphExecMemcpyNodeSetParams(
         executable: *mut c_void, node: *mut c_void, parameters: *const c_void, context: CUcontext

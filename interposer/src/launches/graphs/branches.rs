@@ -3,8 +3,8 @@
 //! Kernels of different branches may wait for each other, so they run in different streams. Branch 0 is the stream of
 //! the launch. It waits for the others at the end.
 
-/// The most branches of a graph. A GPU has few queues for streams, so more of them would share queues anyway.
-const MOST: usize = 32;
+/// The most branches of a graph that is launched node by node.
+pub const MOST: usize = 128;
 
 /// The place of a step.
 #[derive(Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ impl Branches {
     pub fn of<'a>(steps: impl Iterator<Item = &'a [usize]>) -> Self {
         let mut branches = Self::default();
         for (step, after) in steps.enumerate() {
-            let place = branches.place(step, after);
+            let place = branches.place(after);
             match branches.ends.get_mut(place.branch) {
                 Some(end) => *end = step,
                 None => branches.ends.push(step),
@@ -36,12 +36,11 @@ impl Branches {
         branches
     }
 
-    fn place(&self, step: usize, after: &[usize]) -> Place {
+    fn place(&self, after: &[usize]) -> Place {
         let branch_of = |step: usize| self.places[step].branch;
         let continued =
             after.iter().map(|before| branch_of(*before)).find(|branch| after.contains(&self.ends[*branch]));
-        let new = if self.ends.len() < MOST { self.ends.len() } else { step % MOST };
-        let branch = continued.unwrap_or(new);
+        let branch = continued.unwrap_or(self.ends.len());
         let mut waits: Vec<usize> = after.iter().copied().filter(|before| branch_of(*before) != branch).collect();
         // A step comes after all earlier steps of its branch, so the last of each is enough.
         waits.sort_unstable_by_key(|before| (branch_of(*before), std::cmp::Reverse(*before)));
@@ -89,7 +88,7 @@ mod tests {
             let branches = Branches::of(steps.iter().map(Vec::as_slice));
             // The steps before each step: those of its branch, those that it waits for, and those before them.
             let mut before = vec![[false; 80]; 80];
-            let mut ends = [None; MOST];
+            let mut ends = [None; 80];
             for (step, Place { branch, waits }) in branches.places.iter().enumerate() {
                 for earlier in waits.iter().copied().chain(ends[*branch]) {
                     let of_earlier = before[earlier];
@@ -99,7 +98,6 @@ mod tests {
                 ends[*branch] = Some(step);
                 prop_assert!(steps[step].iter().all(|earlier| before[step][*earlier]));
             }
-            prop_assert!(branches.ends.len() <= MOST);
         }
     }
 }

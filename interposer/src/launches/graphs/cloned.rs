@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::interface::{interface, kind_of};
-use super::nodes::{CHILD, KERNEL, child_of, edges_of, nodes_of, twin_in};
+use super::nodes::{CHILD, KERNEL, child_of, nodes_of, twin_in};
 use super::{Graph, GraphNode};
 use crate::driver::{self, Status};
 
@@ -46,33 +46,34 @@ impl ClonedGraph {
         Some(clone)
     }
 
-    /// Pairs the names of nodes with the nodes of a graph, in the order of their creation, as the driver does in an
-    /// update. `None` unless kinds, functions and edges agree.
+    /// Pairs the names of nodes with the nodes of a graph by their kinds and functions. The driver pairs them by their
+    /// edges, so `None` if two nodes have the same kind and function, or some have no counterpart.
     fn paired(&self, names: &[GraphNode], graph: Graph) -> Option<Vec<(GraphNode, GraphNode)>> {
-        let nodes = nodes_of(graph).filter(|nodes| nodes.len() == names.len())?;
-        let twins: Vec<GraphNode> = names.iter().map(|name| self.twin(*name)).collect::<Option<_>>()?;
-        let agree = twins.iter().zip(&nodes).all(|(old, new)| {
-            let kinds = [*old, *new].map(|node| kind_of(interface(), node));
-            let functions = || [*old, *new].map(|node| interface().kernel(node).ok().map(|kernel| kernel.function));
-            kinds[0] == kinds[1] && (kinds[0] != Some(KERNEL) || functions()[0] == functions()[1])
-        });
-        let edges = |graph: Graph, nodes: &[GraphNode]| {
-            let places: HashMap<GraphNode, usize> =
-                nodes.iter().enumerate().map(|(place, node)| (*node, place)).collect();
-            let (from, to) = edges_of(graph).ok()?;
-            let mut edges: Vec<_> = from.iter().zip(&to).map(|(from, to)| (places.get(from), places.get(to))).collect();
-            edges.sort_unstable();
-            Some(edges.into_iter().map(|(from, to)| (from.copied(), to.copied())).collect::<Vec<_>>())
+        let described = |node: GraphNode| {
+            let kind = kind_of(interface(), node)?;
+            let is_kernel = kind == KERNEL;
+            let function = is_kernel.then(|| interface().kernel(node).ok().map(|kernel| kernel.function));
+            Some((kind, function))
         };
-        let is_same = agree && edges(self.graph, &twins)? == edges(graph, &nodes)?;
-        is_same.then(|| names.iter().copied().zip(nodes).collect())
+        let nodes = nodes_of(graph).filter(|nodes| nodes.len() == names.len())?;
+        let mut by_kind = HashMap::new();
+        for node in nodes {
+            if by_kind.insert(described(node)?, node).is_some() {
+                return None;
+            }
+        }
+        let counterpart = |name: &GraphNode| Some((*name, by_kind.remove(&described(self.twin(*name)?)?)?));
+        names.iter().map(counterpart).collect()
     }
 
-    /// The clone of a node, which may be inside a child graph.
+    /// The clone of a node, which may be inside a child graph unless one was replaced.
     pub fn twin(&self, node: GraphNode) -> Option<GraphNode> {
         match &self.renamed {
             Some(renamed) => renamed.get(&node).copied(),
-            None => twin_in(self.graph, node).or_else(|| twin_in_children(self.graph, node)),
+            None => twin_in(self.graph, node).or_else(|| {
+                let inside = || twin_in_children(self.graph, node);
+                if self.differences.children.is_empty() { inside() } else { None }
+            }),
         }
     }
 }

@@ -2,16 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::c_void;
+use std::time::Duration;
 
 use mneme_abi::cuda::sys::{CUevent_flags, CUstream_flags};
 
 use super::branches::Branches;
 use super::interface::{GraphStep, NodeKernel, interface};
+use super::nodes::GraphObstacle;
 use super::steps::Step;
 use crate::driver::streams::CaptureMode;
 use crate::driver::{self, CUevent, CUstream, STREAM_PER_THREAD, Status, gate};
 use crate::kernels::request::{Extras, LaunchRequest};
-use crate::recorder;
+use crate::recorder::{self, patience};
 
 const DISABLE_TIMING: u32 = CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
 const NON_BLOCKING: u32 = CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
@@ -99,27 +101,46 @@ pub fn wait(stream: CUstream, event: CUevent) -> Status {
     unsafe { driver::cuStreamWaitEvent(stream, event, 0) }
 }
 
-/// Performs steps, whose kernels are given in their order, as a launch into a stream. `None` if the driver refuses the
-/// streams, before any step. An error ends it, and is its status.
-pub fn perform(steps: &[Step], kernels: &[NodeKernel], stream: CUstream) -> Option<Status> {
-    let branches = Branches::of(steps.iter().map(|step| &step.after[..]));
+/// How long others wait for a step at most, if it is not recorded.
+const STEP: Duration = Duration::from_secs(1);
+
+/// Performs steps, whose kernels are given in their order, as a launch into a stream. No other thread's work comes
+/// between them, because the gate is closed meanwhile, until a kernel waits in vain. An error ends the launch, and is its
+/// status; an obstacle comes before any step.
+pub fn perform(
+    steps: &[Step],
+    branches: &Branches,
+    kernels: &[NodeKernel],
+    stream: CUstream,
+) -> Result<Status, GraphObstacle> {
     let streams = {
         let _mode = CaptureMode::relaxed();
-        Streams::new(&branches, stream)?
+        Streams::new(branches, stream).ok_or(GraphObstacle::NoStreams)?
     };
+    let in_vain = patience::in_vain();
+    let Some(closed) = gate::close(patience::limit()) else {
+        patience::note_in_vain();
+        return Err(GraphObstacle::Busy);
+    };
+    let mut closed = Some(closed);
     let mut kernels = kernels.iter();
-    let mut status = Some(streams.fork()).filter(|status| *status == Status::SUCCESS)?;
+    let mut status = streams.fork();
+    if status != Status::SUCCESS {
+        return Err(GraphObstacle::NoStreams);
+    }
     for (index, (step, place)) in steps.iter().zip(&branches.places).enumerate() {
         let own = streams.streams[place.branch];
         let awaited = place.waits.iter().filter_map(|before| streams.events.get(before));
         status = awaited.fold(status, |status, event| status.and_then(|| wait(own, *event)));
+        closed = closed.filter(|closed| closed.keep_for(STEP) && patience::in_vain() == in_vain);
         status = status.and_then(|| perform_step(&step.work, &mut kernels, own));
         if let Some(event) = streams.events.get(&index) {
             status = status.and_then(|| record(*event, own));
         }
     }
-    let joined = streams.join(&branches);
-    Some(status.and_then(|| joined))
+    let joined = streams.join(branches);
+    drop(closed);
+    Ok(status.and_then(|| joined))
 }
 
 /// Performs a step. If the step is a kernel, takes the next of `kernels`.
@@ -131,18 +152,17 @@ fn perform_step<'a>(step: &GraphStep, kernels: &mut impl Iterator<Item = &'a Nod
             gate::passing(&|| unsafe { driver::hooked::cuMemcpy3DAsync_v2::call((&raw const **copy).cast(), stream) })
         }
         GraphStep::Set(set) => gate::passing(&|| {
-            let (pitch, rows) =
-                if set.height > 1 { (set.pitch, set.height) } else { (set.width * set.element as usize, 1) };
+            let (to, value, width, pitch, rows) = (set.to, set.value, set.width, set.pitch, set.height);
+            let (byte, half) = (value as u8, value as u16);
             // SAFETY: as above.
             unsafe {
-                match set.element {
-                    1 => {
-                        driver::hooked::cuMemsetD2D8Async::call(set.to, pitch, set.value as u8, set.width, rows, stream)
-                    }
-                    2 => driver::hooked::cuMemsetD2D16Async::call(
-                        set.to, pitch, set.value as u16, set.width, rows, stream,
-                    ),
-                    _ => driver::hooked::cuMemsetD2D32Async::call(set.to, pitch, set.value, set.width, rows, stream),
+                match (set.element, rows > 1) {
+                    (1, false) => driver::hooked::cuMemsetD8Async::call(to, byte, width, stream),
+                    (2, false) => driver::hooked::cuMemsetD16Async::call(to, half, width, stream),
+                    (_, false) => driver::hooked::cuMemsetD32Async::call(to, value, width, stream),
+                    (1, true) => driver::hooked::cuMemsetD2D8Async::call(to, pitch, byte, width, rows, stream),
+                    (2, true) => driver::hooked::cuMemsetD2D16Async::call(to, pitch, half, width, rows, stream),
+                    (_, true) => driver::hooked::cuMemsetD2D32Async::call(to, pitch, value, width, rows, stream),
                 }
             }
         }),

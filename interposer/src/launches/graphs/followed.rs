@@ -1,9 +1,11 @@
 //! An executable graph that the recorder follows: its clone, its steps, and the order of its launches.
 
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
+use super::branches::{self, Branches};
 use super::cloned::ClonedGraph;
 use super::expansion::{self, new_event, perform, request};
 use super::interface::{GraphStep, NodeKernel, interface};
@@ -26,6 +28,7 @@ const MOST_IN_VAIN: u32 = 16;
 type Source = Result<ClonedGraph, GraphObstacle>;
 
 pub struct Followed {
+    pub context: usize,
     /// Every kernel has its instances, so the graph is launched as a whole, until it changes.
     is_complete: AtomicBool,
     /// A thread has held the state for too long, so changes may be missing in the clone.
@@ -41,9 +44,11 @@ struct State {
     source: Source,
     /// The nodes of the graph of the instantiation.
     names: Vec<GraphNode>,
-    steps: Option<Vec<Step>>,
+    steps: Option<(Vec<Step>, Branches)>,
     /// The end of the last expanded launch, which the next launch waits for.
     last: Option<End>,
+    /// An update has left no kernel without its instances, and the last launch may not have ended.
+    is_nearly_complete: bool,
     in_vain: u32,
 }
 
@@ -52,7 +57,6 @@ unsafe impl Send for State {}
 
 /// An event behind a launch.
 struct End {
-    stream: usize,
     context: usize,
     event: CUevent,
 }
@@ -74,19 +78,21 @@ fn identity(stream: CUstream) -> usize {
 }
 
 impl Followed {
-    /// Follows an executable that was made from a graph.
+    /// Follows an executable that was made from a graph in the current context.
     pub fn new(graph: Graph, obstacle: Option<GraphObstacle>) -> Self {
         let is_complete = obstacle.is_none() && lacks_nothing(graph);
+        let context = driver::current_context().unwrap_or(0);
         let source = match obstacle {
             Some(obstacle) => Err(obstacle),
             None => source(graph, is_complete, ClonedGraph::of),
         };
         let names = nodes_of(graph).unwrap_or_default();
         Self {
+            context,
             is_complete: AtomicBool::new(is_complete),
             is_lost: AtomicBool::new(false),
             last_whole: AtomicUsize::new(0),
-            state: Mutex::new(State { source, names, steps: None, last: None, in_vain: 0 }),
+            state: Mutex::new(State { source, names, steps: None, last: None, is_nearly_complete: false, in_vain: 0 }),
         }
     }
 
@@ -123,8 +129,11 @@ impl Followed {
             self.launch_whole(call, stream)
         };
         let Some(mut state) = self.state() else { return whole(GraphObstacle::Concurrent) };
-        if let Some(last) = state.last.as_ref().filter(|last| last.stream != identity(stream)) {
+        if let Some(last) = &state.last {
             expansion::wait(stream, last.event);
+        }
+        if state.is_nearly_complete {
+            return self.launch_complete(&mut state, call, stream);
         }
         let last_whole = self.last_whole.load(Ordering::Relaxed);
         let is_elsewhere = last_whole != 0 && last_whole != identity(stream);
@@ -145,20 +154,25 @@ impl Followed {
         };
         let expands_always = settings().graphs == GraphExpansion::Always;
         if !expands_always && !kernels.iter().any(|kernel| recorder::lacks(&request(kernel, stream))) {
-            (state.last, state.steps) = (None, None);
-            self.is_complete.store(true, Ordering::Release);
-            graph_launches::count_complete();
-            return self.launch_whole(call, stream);
+            return self.launch_complete(&mut state, call, stream);
         }
         let recorded = recorder::recorded();
         let context = streams::context_of(stream.addr()).or_else(driver::current_context);
-        let steps = state.steps.as_deref().unwrap_or_default();
+        let (steps, branches) = state.steps.as_ref().expect("the kernels are those of the steps");
         let performed = context.and_then(|context| {
-            contexts::within(context, || Some((perform(steps, &kernels, stream)?, end(context, stream))))?
+            contexts::within(context, || {
+                perform(steps, branches, &kernels, stream).map(|status| (status, end(context, stream)))
+            })
         });
-        let Some((status, last)) = performed else {
-            state.last = None;
-            return whole(GraphObstacle::NoStreams);
+        let (status, last) = match performed.unwrap_or(Err(GraphObstacle::NoStreams)) {
+            Ok(performed) => performed,
+            Err(obstacle) => {
+                state.last = None;
+                if obstacle == GraphObstacle::Busy {
+                    state.source = Err(obstacle);
+                }
+                return whole(obstacle);
+            }
         };
         graph_launches::count_expanded();
         self.last_whole.store(0, Ordering::Relaxed);
@@ -170,6 +184,14 @@ impl Followed {
             state.source = Err(GraphObstacle::InVain);
         }
         status
+    }
+
+    /// Launches it as a whole from now on, until it changes.
+    fn launch_complete(&self, state: &mut State, call: &dyn Fn() -> Status, stream: CUstream) -> Status {
+        (state.last, state.steps, state.is_nearly_complete) = (None, None, false);
+        self.is_complete.store(true, Ordering::Release);
+        graph_launches::count_complete();
+        self.launch_whole(call, stream)
     }
 
     /// Follows an update with a graph.
@@ -188,7 +210,8 @@ impl Followed {
             }
         };
         state.source = new;
-        self.is_complete.store(is_complete, Ordering::Release);
+        state.is_nearly_complete = is_complete && state.last.is_some();
+        self.is_complete.store(is_complete && state.last.is_none(), Ordering::Release);
     }
 
     /// Repeats a change of a node on its clone. `brings` is whether the node lacks an instance now.
@@ -201,6 +224,7 @@ impl Followed {
             state.source = Err(GraphObstacle::Changed);
         }
         if brings {
+            state.is_nearly_complete = false;
             self.is_complete.store(false, Ordering::Release);
         }
     }
@@ -219,13 +243,18 @@ impl State {
     fn find_kernels(&mut self) -> Result<Vec<NodeKernel>, GraphObstacle> {
         let clone = self.source.as_ref().map_err(|obstacle| *obstacle)?;
         if self.steps.is_none() {
-            self.steps = Some(steps(interface(), clone)?);
+            let steps = steps(interface(), clone)?;
+            let branches = Branches::of(steps.iter().map(|step| &step.after[..]));
+            if branches.ends.len() > branches::MOST {
+                return Err(GraphObstacle::Branches);
+            }
+            self.steps = Some((steps, branches));
         }
         let kernel = |step: &Step| match step.work {
             GraphStep::Kernel(node) => Some(interface().kernel(node)),
             _ => None,
         };
-        self.steps.iter().flatten().filter_map(kernel).collect()
+        self.steps.iter().flat_map(|(steps, _)| steps).filter_map(kernel).collect()
     }
 }
 
@@ -247,19 +276,18 @@ fn lacks_nothing(graph: Graph) -> bool {
     if settings().graphs == GraphExpansion::Always || !FLAGS.records.load(Ordering::Acquire) {
         return false;
     }
-    let mut lacks = false;
-    visit(graph, 0, None, &mut |node, _| {
-        lacks = lacks
-            || interface().kernel(node).map_or(true, |kernel| {
-                recorder::lacks(&request(&kernel, std::ptr::without_provenance_mut(STREAM_LEGACY)))
-            });
-    });
-    !lacks
+    let lacks = |node| {
+        interface()
+            .kernel(node)
+            .map_or(true, |kernel| recorder::lacks(&request(&kernel, std::ptr::without_provenance_mut(STREAM_LEGACY))))
+    };
+    visit(graph, &mut |node, _| if lacks(node) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        .is_continue()
 }
 
 /// Marks the end of a launch.
 fn end(context: usize, stream: CUstream) -> Option<End> {
     let event = new_event()?;
-    let end = End { stream: identity(stream), context, event };
+    let end = End { context, event };
     (expansion::record(event, stream) == Status::SUCCESS).then_some(end)
 }

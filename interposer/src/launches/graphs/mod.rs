@@ -80,8 +80,11 @@ fn replaces_nodes() -> bool {
 
 /// Why no graph that is instantiated now can be launched node by node.
 fn obstacle(is_for_device: bool) -> Option<GraphObstacle> {
-    let obstacles =
-        [(is_for_device, GraphObstacle::ForDevice), (EVENTS.load(Ordering::Relaxed), GraphObstacle::CapturedEvents)];
+    let obstacles = [
+        (is_for_device, GraphObstacle::ForDevice),
+        (EVENTS.load(Ordering::Relaxed), GraphObstacle::CapturedEvents),
+        (USER_OBJECTS.load(Ordering::Relaxed), GraphObstacle::UserObjects),
+    ];
     obstacles.into_iter().find(|(applies, _)| *applies).map(|(_, obstacle)| obstacle)
 }
 
@@ -92,6 +95,31 @@ static EVENTS: AtomicBool = AtomicBool::new(false);
 pub fn note_events(stream: CUstream, events: [CUevent; 2]) {
     if events.iter().any(|event| !event.is_null()) && captures::captures(stream) {
         EVENTS.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether the program has tied a user object to a graph. The driver releases it when the graph, its executables and
+/// their launches have ended, and knows nothing of launches node by node.
+static USER_OBJECTS: AtomicBool = AtomicBool::new(false);
+
+/// Handles `cuGraphRetainUserObject`.
+pub fn retain_user_object(call: &dyn Fn() -> Status) -> Status {
+    USER_OBJECTS.store(true, Ordering::Relaxed);
+    call()
+}
+
+/// Forgets the executables of contexts that have ended, with which the driver has destroyed the recorder's events and
+/// executables.
+pub fn forget_contexts(has_ended: impl Fn(usize) -> bool) {
+    let mut followed = all_followed();
+    let ended: Vec<usize> = followed
+        .iter()
+        .filter(|(_, followed)| has_ended(followed.context))
+        .map(|(executable, _)| *executable)
+        .collect();
+    for executable in ended {
+        std::mem::forget(followed.remove(&executable));
+        replaced::forget(executable as Executable);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use mneme_abi::cuda::sys::CUgraphNodeType;
 
-use super::{Graph, GraphNode};
+use super::{Graph, GraphNode, branches};
 use crate::driver::{self, Status};
 
 pub const KERNEL: u32 = CUgraphNodeType::CU_GRAPH_NODE_TYPE_KERNEL as u32;
@@ -46,6 +46,12 @@ pub enum GraphObstacle {
     Concurrent,
     #[error("the driver refuses streams for its branches")]
     NoStreams,
+    #[error("it has more than {} branches", branches::MOST)]
+    Branches,
+    #[error("calls of other threads did not end in time")]
+    Busy,
+    #[error("the program ties the lifetime of objects to graphs (cuGraphRetainUserObject)")]
+    UserObjects,
     #[error("launching it node by node recorded nothing new")]
     InVain,
     #[error("its nodes were changed after all its kernels had been recorded")]

@@ -4,6 +4,7 @@
 //! unchanged.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::cloned::ClonedGraph;
@@ -85,11 +86,15 @@ fn replace(
     put: &mut dyn FnMut(GraphNode, &NodeKernel, &mut GraphKernel),
 ) -> BTreeMap<usize, Node> {
     let mut found = BTreeMap::new();
-    visit(graph, 0, None, &mut |node, outermost| {
-        let Ok(kernel) = interface().kernel(node) else { return };
-        let Some(mut tuned) = choose(&kernel, is_for_device) else { return };
+    let mut add = |node, outermost| {
+        let kernel = interface().kernel(node).ok()?;
+        let mut tuned = choose(&kernel, is_for_device)?;
         put(node, &kernel, &mut tuned);
-        found.insert(node as usize, Node { outermost: outermost as usize, kernel: tuned });
+        found.insert(node as usize, Node { outermost: outermost as usize, kernel: tuned })
+    };
+    let _all = visit(graph, &mut |node, outermost| {
+        add(node, outermost);
+        ControlFlow::Continue(())
     });
     found
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::ops::ControlFlow;
 
 use super::cloned::{ClonedGraph, Differences};
 use super::interface::{GraphInterface, GraphStep, interface, kind_of};
@@ -145,21 +146,31 @@ fn obstacle_below(
     })
 }
 
-/// Calls `see` for every kernel node of a graph and its children, with the node of the outermost graph that contains
-/// it.
-pub fn visit(graph: Graph, depth: usize, within: Option<GraphNode>, see: &mut dyn FnMut(GraphNode, GraphNode)) {
+/// Calls `see` for every kernel node of a graph and its children, until it breaks off, with the node of the outermost
+/// graph that contains it.
+pub fn visit(graph: Graph, see: &mut dyn FnMut(GraphNode, GraphNode) -> ControlFlow<()>) -> ControlFlow<()> {
+    visit_below(graph, 0, None, see)
+}
+
+fn visit_below(
+    graph: Graph,
+    depth: usize,
+    within: Option<GraphNode>,
+    see: &mut dyn FnMut(GraphNode, GraphNode) -> ControlFlow<()>,
+) -> ControlFlow<()> {
     for node in nodes_of(graph).unwrap_or_default() {
         let outermost = within.unwrap_or(node);
         match kind_of(interface(), node) {
-            Some(KERNEL) => see(node, outermost),
+            Some(KERNEL) => see(node, outermost)?,
             Some(CHILD) if depth < DEEPEST => {
                 if let Some(child) = child_of(node) {
-                    visit(child, depth + 1, Some(outermost), see);
+                    visit_below(child, depth + 1, Some(outermost), see)?;
                 }
             }
             _ => {}
         }
     }
+    ControlFlow::Continue(())
 }
 
 #[cfg(test)]
