@@ -281,6 +281,7 @@ pub const COVERAGE: &[App] = &[
     App { name: "graphs", sources: &["graphs.cu"], kernels: &[] },
     App { name: "nodes", sources: &["nodes.cu"], kernels: &[] },
     App { name: "decoding", sources: &["decoding.cu"], kernels: &[] },
+    App { name: "interleaved", sources: &["interleaved.cu"], kernels: &[] },
     App { name: "branching", sources: &["branching.cu"], kernels: &[] },
     App { name: "changed", sources: &["changed.cu"], kernels: &[] },
     App { name: "instantiated", sources: &["instantiated.cu"], kernels: &[] },

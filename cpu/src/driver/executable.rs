@@ -126,6 +126,9 @@ pub fn destroy(executable: usize) -> StatusResult {
     EXECUTABLES.remove(executable).map(|_| ())
 }
 
+/// Held while the steps of a graph are submitted, so graphs in one stream come one after the other.
+static LAUNCHING: Mutex<()> = Mutex::new(());
+
 pub fn launch(executable: usize, stream: usize) -> StatusResult {
     context::usable()?;
     stream::check(stream)?;
@@ -133,6 +136,7 @@ pub fn launch(executable: usize, stream: usize) -> StatusResult {
     graph::check_uncaptured(Some(stream))?;
     let steps = executable.steps().clone();
     let place = stream::place(stream)?;
+    let _alone = LAUNCHING.lock().unwrap_or_else(PoisonError::into_inner);
     let mut last = executable.last.lock().unwrap_or_else(PoisonError::into_inner);
     let (done, ends) = submit_steps(&steps, &place, *last);
     *last = if ends.is_empty() {
