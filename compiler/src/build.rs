@@ -1,5 +1,6 @@
 //! Builds: recorded code, by way of IR or not, to a code object.
 
+use std::borrow::Cow;
 use std::time::Instant;
 
 use inkwell::context::Context;
@@ -112,7 +113,11 @@ fn build_lifted(
     hooks: &mut Hooks<'_>,
 ) -> Result<Artifact, BuildError> {
     let clock = start(request, Stage::Read);
-    let lifted = mneme_ptx::lift(text.trim_end_matches('\0')).map_err(|error| BuildError::lift(field, error))?;
+    let mut text = Cow::from(text.trim_end_matches('\0'));
+    if request.configuration.unfused {
+        text = mneme_ptx::unfused(&text).into();
+    }
+    let lifted = mneme_ptx::lift(&text).map_err(|error| BuildError::lift(field, error))?;
     let context = Context::create();
     let diagnostics = Diagnostics::collect(&context);
     let module = lifted_module(&context, &diagnostics, &lifted, request.has_lines(), field)?;

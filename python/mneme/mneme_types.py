@@ -121,6 +121,7 @@ class ExperimentConfiguration:
     cache: str = "hot"
     timeout_s: Optional[float] = None
     lift: bool = False
+    unfused: bool = False
     original: bool = False
     tolerance: Optional[dict[str, Any]] = None
 

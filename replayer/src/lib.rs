@@ -43,6 +43,7 @@ mod compilers;
 
 pub mod bisect;
 pub mod one_shot;
+mod rounding;
 pub mod serve;
 pub mod sweep;
 

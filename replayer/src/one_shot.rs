@@ -22,6 +22,7 @@ use crate::process::stdout;
 use crate::recording::snapshot::SnapshotRegion;
 use crate::report::result::PrintedResult;
 use crate::report::{artifacts, observed, summary};
+use crate::rounding;
 use crate::supervise::engine::Engine;
 use crate::supervise::{Client, SupervisorEvent};
 
@@ -78,6 +79,9 @@ pub fn run(options: &OneShot, context: &ReplayContext) -> Result<i32, Fatal> {
         is_observed && matches!(result.status, ReplayStatus::FailedVerification | ReplayStatus::Unproven);
     if !result.error.is_empty() && !is_no_wonder {
         mneme_system::remark!("mneme-replay: {}", result.error);
+    }
+    if let Some(rounding) = &result.rounding {
+        mneme_system::remark!("mneme-replay: {}", rounding.sentence());
     }
     if !result.counters_reason.is_empty() {
         mneme_system::remark!("mneme-replay: cannot count hardware counters: {}", result.counters_reason);
@@ -155,10 +159,14 @@ fn replay(options: &OneShot, context: &ReplayContext, configuration: &Configurat
     let is_foreign = options.code.file().is_some();
     job.run.thorough = is_foreign && can_be_fresh;
     job.run.needs_fresh_input = job.run.thorough && options.fresh != Some(0);
-    let replayed = match options.fresh.or(is_foreign.then_some(FRESH)).filter(|count| *count > 0 && can_be_fresh) {
+    let plain = (!is_foreign && can_be_fresh).then(|| job.clone());
+    let mut replayed = match options.fresh.or(is_foreign.then_some(FRESH)).filter(|count| *count > 0 && can_be_fresh) {
         Some(count) => on_fresh_inputs(options, context, &mut engine, job, count)?,
         None => one(&mut engine, job)?,
     };
+    if let Some(job) = plain {
+        replayed.result.rounding = rounding::explain(&mut engine, context, &job, &replayed.result)?;
+    }
     engine.leave();
     Ok(replayed)
 }

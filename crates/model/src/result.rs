@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::llvm_version;
 use crate::observation::{Faults, LastWrite, Touched};
+use crate::units;
 
 /// The outcome of one configuration. Field names up to `error` are upstream's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -78,6 +79,9 @@ pub struct ReplayResult {
     /// Words of recorded memory that held addresses of the recorded module. A run has addresses of its own module there.
     #[serde(skip_serializing_if = "is_zero")]
     pub mapped_addresses: u64,
+    /// What shows that memory differs from the recording by rounding alone, for code lifted from PTX.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rounding: Option<Rounding>,
     /// The strength of the comparison with the recording, if memory was as recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<Evidence>,
@@ -97,6 +101,40 @@ pub struct ReplayResult {
     /// The recorded memory that the launch read and wrote (`--touched`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub touched: Option<Touched>,
+}
+
+/// A difference that comes from fusing products and sums, or from rounding each by itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Rounding {
+    /// Sums in the PTX that an assembler may fuse with a product.
+    pub pairs: u64,
+    /// The value of the field `unfused` that reproduces the recorded bits; `null` if neither does.
+    pub unfused: Option<bool>,
+    /// The largest error of an element, in units of the last place.
+    pub largest_ulp: f64,
+    /// Values of `--tolerance`, one for each type, that accept the errors with a margin.
+    pub tolerances: Vec<String>,
+}
+
+impl Rounding {
+    /// The difference and the remedy, in one sentence.
+    pub fn sentence(&self) -> String {
+        let Self { pairs, unfused, largest_ulp, tolerances } = self;
+        let remedy = match unfused {
+            Some(true) => "pass --unfused, which reproduces the recorded bits".to_owned(),
+            Some(false) => "leave out --unfused: the recorded bits are those of fused pairs".to_owned(),
+            None => {
+                let options = tolerances.iter().map(|it| format!("--tolerance {it}")).collect::<Vec<_>>().join(" ");
+                format!("pass {options}")
+            }
+        };
+        format!(
+            "the difference is one of rounding, by at most {largest_ulp} ULP: the PTX has {} of a product and a sum that may \
+             be fused; {remedy}",
+            units::counted(*pairs as usize, "pair")
+        )
+    }
 }
 
 fn is_zero(count: &u64) -> bool {

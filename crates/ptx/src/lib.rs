@@ -16,6 +16,7 @@ mod emitter;
 mod error;
 mod float;
 mod fragment;
+mod fusing;
 mod image;
 mod inline;
 pub mod instructions;
@@ -45,6 +46,7 @@ mod warp;
 
 pub use context::Intrinsic;
 pub use error::LiftError;
+pub use fusing::unfused;
 pub use inline::{Inline, Untranslated, inline};
 pub use lifted::{FRAME, LIFTED, Lifted, Statistics};
 pub use module::{CLUSTER, lift};

@@ -71,8 +71,17 @@ pub fn write<'a>(
 }
 
 fn tolerance(variation: &Variation) -> Option<Tolerance> {
-    let dtype = DataType::ALL.into_iter().find(|dtype| dtype.name() == variation.dtype && dtype.is_float())?;
-    let Largest { absolute, relative, .. } = variation.largest?;
+    accepting(float_type(&variation.dtype)?, variation.largest?)
+}
+
+/// The floating-point type of this name.
+pub fn float_type(name: &str) -> Option<DataType> {
+    DataType::ALL.into_iter().find(|dtype| dtype.name() == name && dtype.is_float())
+}
+
+/// A tolerance that accepts these errors with a margin.
+pub fn accepting(dtype: DataType, errors: Largest) -> Option<Tolerance> {
+    let Largest { absolute, relative, .. } = errors;
     let (error, kind) =
         if relative <= LARGEST_RELATIVE { (relative, Threshold::Relative) } else { (absolute, Threshold::Absolute) };
     let threshold = round_up(error * MARGIN);

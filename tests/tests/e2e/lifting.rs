@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use mneme_e2e::apps::{app, executable, sources};
 use mneme_e2e::command::run;
 use mneme_e2e::installation::{Cudart, TestDevice, program};
-use mneme_e2e::platform::nvcc;
+use mneme_e2e::platform::{compile_flags, link_flags, nvcc, plain_clang};
 use mneme_e2e::recording::{Recording, TestInstance};
 use mneme_model::hash::checksum;
+use mneme_model::result::Rounding;
 use mneme_recording::CodeKind;
 use mneme_recording::database::{CodeFile, KernelRecord};
 use mneme_system::exit;
@@ -223,4 +224,66 @@ fn findings_in_lifted_code_name_lines_of_the_source() {
     let source = &json["Result"]["last_write"]["source"][0];
     assert!(source["file"].as_str().is_some_and(|file| file.ends_with("vecadd.cu")), "{json}");
     assert!(source["function"].as_str().is_some_and(|function| function.contains("vecadd")), "{json}");
+}
+
+/// The PTX has a product and a sum in a loop, and a product that O3 moves out of the loop, where it can't be fused.
+const LOOSE: &str = r#"
+#include "check.cuh"
+__global__ void loose(float *out, const float *in, int n, int rounds) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n)
+        return;
+    float own = in[i], sum = 0.0f;
+    for (int k = 0; k < rounds; ++k) {
+        float product, square;
+        asm volatile("mul.f32 %0, %1, %2;" : "=f"(product) : "f"(own), "f"(in[k]));
+        asm volatile("add.f32 %0, %1, %2;" : "=f"(sum) : "f"(sum), "f"(product));
+        asm volatile("mul.f32 %0, %1, %1;" : "=f"(square) : "f"(own));
+        asm volatile("sub.f32 %0, %1, %2;" : "=f"(sum) : "f"(sum), "f"(square));
+    }
+    out[i] = sum;
+}
+int main() {
+    std::vector<float> values(512);
+    for (int i = 0; i < 512; ++i)
+        values[i] = 1.0f + 1.0f / float(3 + i);
+    DeviceArray<float> in(values), out(512);
+    out.clear();
+    loose<<<4, 128>>>(out.get(), in.get(), 512, 7);
+    LAUNCH_OK();
+}
+"#;
+
+#[test]
+fn a_difference_of_rounding_is_told_from_a_wrong_result() {
+    if TestDevice::under_test() != TestDevice::Cpu {
+        // The assembler's choice is unknown.
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let [source, binary] = ["loose.cu", "loose"].map(|name| folder.path().join(name));
+    std::fs::write(&source, LOOSE).unwrap();
+    let command = plain_clang().args(compile_flags()).arg("-I").arg(sources()).arg(&source).arg("-o");
+    command.arg(&binary).args(link_flags(Cudart::under_test())).succeed();
+    let recording = Recording::of_executable(&binary, &[]);
+    let instance = recording.single();
+    instance.verify("default<O3>", &[]);
+    let differs = |passes: &str, options: &[&str]| {
+        let outcome = instance.replay(passes).args(options).exit_with(exit::NOT_VERIFIED);
+        let rounding = outcome.json()["Result"]["rounding"].clone();
+        assert_eq!(outcome.stderr.contains("is one of rounding"), !rounding.is_null(), "{outcome}");
+        (serde_json::from_value::<Option<Rounding>>(rounding).unwrap(), outcome)
+    };
+    let (rounding, outcome) = differs("default<O3>", &["--unfused"]);
+    let rounding = rounding.unwrap_or_else(|| panic!("{outcome}"));
+    assert_eq!((rounding.pairs, rounding.unfused), (2, Some(false)), "{outcome}");
+    assert!(rounding.largest_ulp >= 1.0 && rounding.tolerances.is_empty(), "{outcome}");
+    // Both pairs are fused.
+    let (rounding, outcome) = differs("function(sroa)", &[]);
+    let rounding = rounding.unwrap_or_else(|| panic!("{outcome}"));
+    assert_eq!((rounding.pairs, rounding.unfused, rounding.tolerances.len()), (2, None, 1), "{outcome}");
+    instance.verify("function(sroa)", &["--tolerance", &rounding.tolerances[0]]);
+    // Threads are missing.
+    let (rounding, outcome) = differs("function(sroa)", &["--block-dim-x", "64"]);
+    assert_eq!(rounding, None, "{outcome}");
 }

@@ -164,6 +164,9 @@ fields! {
     /// recorded IR
     #[serde(default, skip_serializing_if = "is_default")]
     lift: bool = false, Field { needs_ir: true, since: "0.2", ..COMPILATION };
+    /// Fuse no products and sums of lifted PTX that have no rounding modifier; without effect on recorded IR
+    #[serde(default, skip_serializing_if = "is_default")]
+    unfused: bool = false, Field { needs_ir: true, since: "0.2", ..COMPILATION };
     /// Run the application's own code; fields that change code are refused
     #[serde(default, skip_serializing_if = "is_default")]
     original: bool = false, Field { effect: Effect::Code, is_elsewhere: true, ..PLAIN };
