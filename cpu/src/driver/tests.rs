@@ -507,6 +507,21 @@ fn is_known(address: u64) -> bool {
 }
 
 #[test]
+fn a_graph_cannot_be_launched_into_a_capture() {
+    enter();
+    let stream = number::<usize>(|out| ok!(cuStreamCreate(out, 1)));
+    let graph = number::<usize>(|out| ok!(cuGraphCreate(out, 0)));
+    let executable = number::<usize>(|out| ok!(cuGraphInstantiateWithFlags(out, graph, 0)));
+    ok!(cuStreamBeginCapture_v2(stream, 0));
+    assert_eq!(status!(cuGraphLaunch(executable, stream)), Status::STREAM_CAPTURE_UNSUPPORTED);
+    assert_eq!(status!(cuStreamEndCapture(stream, Out::to(&mut 0))), Status::STREAM_CAPTURE_INVALIDATED);
+    ok!(cuGraphLaunch(executable, stream));
+    ok!(cuGraphExecDestroy(executable));
+    ok!(cuGraphDestroy(graph));
+    ok!(cuStreamDestroy_v2(stream));
+}
+
+#[test]
 fn a_captured_allocation_lives_while_its_graph_runs() {
     enter();
     let stream = number::<usize>(|out| ok!(cuStreamCreate(out, 1)));

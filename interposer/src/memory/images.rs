@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use mneme_abi::cuda::structures::{ArrayDescription, ArrayDescription2d, Resource, TextureDescription, resource_kind};
 use mneme_model::images::{TEXTURE_WORDS, VIEW_WORDS};
 
+use super::allocations::ALLOCATIONS;
 use crate::driver::{self, CUarray, Status, gate};
 
 /// An object. `Resource` and description are the application's.
@@ -19,6 +20,8 @@ pub struct LiveObject {
     pub resource: Resource,
     /// The array, if the resource is one that the recorder saw being made.
     pub array: Option<ArrayDescription>,
+    /// Address and size of the allocation that it was made over, if its texels are not an array.
+    pub memory: Option<(u64, u64)>,
     /// `None` for a surface.
     pub texture: Option<[u32; TEXTURE_WORDS]>,
     /// The words of its `CUDA_RESOURCE_VIEW_DESC`, or none.
@@ -106,6 +109,13 @@ impl LiveObject {
     pub fn array_handle(&self) -> Option<u64> {
         (self.resource.kind == resource_kind::ARRAY).then_some(self.resource.words[0])
     }
+
+    /// Address and size of the allocation that is where its texels begin, if they are not an array.
+    pub fn current_memory(&self) -> Option<(u64, u64)> {
+        let is_memory = matches!(self.resource.kind, resource_kind::LINEAR | resource_kind::PITCHED);
+        let live = is_memory.then(|| ALLOCATIONS.containing(self.resource.words[0]))??;
+        Some((live.address, live.size))
+    }
 }
 
 fn add_object(handle: *const c_ulonglong, resource: Resource, texture: Option<[u32; TEXTURE_WORDS]>, view: Vec<u32>) {
@@ -113,7 +123,8 @@ fn add_object(handle: *const c_ulonglong, resource: Resource, texture: Option<[u
     let handle = unsafe { *handle };
     let context = driver::current_context().unwrap_or(0);
     let mut live = live();
-    let mut object = LiveObject { handle, resource, array: None, texture, view };
+    let mut object = LiveObject { handle, resource, array: None, memory: None, texture, view };
+    object.memory = object.current_memory();
     let array = object.array_handle().and_then(|array| live.arrays.get(&(array as usize)));
     object.array = array.map(|(_, described)| *described);
     live.objects.insert((context, handle), object);

@@ -213,7 +213,9 @@ fn in_memory(object: &LiveObject, allocations: &[Allocation]) -> Result<Option<I
     if allocations.iter().any(has) {
         return Ok(Some(resource));
     }
-    if is_live(address) {
+    // Memory that was freed may be in use again, for something else.
+    let now = object.current_memory();
+    if now == object.memory && (now.is_some() || is_live(address)) {
         return Err(ImageRefusal::Memory(object.handle));
     }
     debug!("the texture object {} is left out: its memory at {address:#x} is gone", object.handle);
