@@ -181,7 +181,7 @@ def test_an_evaluation_is_resumed_also_after_its_process_died(database: Path, tm
 def test_a_search_gets_the_low_end_of_the_interval(database: Path, tmp_path: Path) -> None:
     line = {"schema": 1, "id": "1", "verdict": "faster", "feedback": "", "exec_time": 5000.0}
     speedup = {"estimate": 1.5, "low": 1.4, "high": 1.6, "confidence": 0.95, "rounds": 6}
-    older = {"bytes": 64, "bytes_per_s": 6.4e7, "time": 1000.0, "share": 0.2}
+    older: dict[str, Any] = {"bytes": 64, "bytes_per_s": 6.4e7, "time": 1000.0, "share": 0.2}
     floor = mneme.Floor(**older, flops=10, flops_per_s=1e7, bound="arithmetic")
     assert Judgement.from_dict({**line, "floor": dataclasses.asdict(floor)}).floor == floor
     assert Judgement.from_dict({**line, "floor": older}).floor == mneme.Floor(**older)

@@ -17,6 +17,7 @@ from conftest import DEVICE, ROOT, compiled
 mcp = pytest.importorskip("mcp")
 
 EXAMPLE = ROOT / "examples" / "openevolve"
+KERNEL = "__global__ void matmul(const int *a, const int *b, int *c, int n) {"
 LOOP = """    c[row * n + column] = 0;
     for (int k = 0; k < n; ++k)
         atomicAdd(&c[row * n + column], a[row * n + k] * b[k * n + column]);"""
@@ -124,7 +125,8 @@ def test_an_assistant_records_judges_and_tunes(folder: Path) -> None:
 
             shown = await call(client, "show_kernel", code=True, device=DEVICE)
             assert len(shown["result"]["kernels"][0]["instances"][0]["arguments"]) == 4
-            assert shown["result"]["source"].endswith("matmul.cu:8")
+            kernel = (EXAMPLE / "matmul.cu").read_text().splitlines().index(KERNEL) + 1
+            assert shown["result"]["source"].endswith(f"matmul.cu:{kernel}")
             uri = next(uri for uri in shown["files"] if uri.endswith("/before.ll"))
             part = (await client.read_resource(f"{uri}?limit=100")).contents[0]
             assert len(part.text) == 100 and part.meta["next_offset"] == 100 < part.meta["size"]
