@@ -158,7 +158,7 @@ impl Followed {
         }
         let recorded = recorder::recorded();
         let context = streams::context_of(stream.addr()).or_else(driver::current_context);
-        let (steps, branches) = state.steps.as_ref().expect("the kernels are those of the steps");
+        let Some((steps, branches)) = &state.steps else { return whole(GraphObstacle::Unreadable) };
         let performed = context.and_then(|context| {
             contexts::within(context, || {
                 perform(steps, branches, &kernels, stream).map(|status| (status, end(context, stream)))
