@@ -28,7 +28,8 @@ const FACTOR: f64 = 4.0;
 /// More recorded memory is not written to files, bytes.
 const MOST: u64 = 4 << 30;
 
-/// Explains the result of a job. `None` if it is no difference of lifted code, or not shown to be one of rounding.
+/// Explains why a job's memory differs from the recording. `None` if its code was not lifted, or if the difference is
+/// not shown to be one of rounding.
 ///
 /// # Errors
 /// Errors that end a replay.
@@ -63,7 +64,7 @@ pub fn explain(
         ReplayStatus::FailedVerification => {}
         _ => return Ok(None),
     }
-    // The code itself runs last, so that --dump-diff has its memory.
+    // The job's own code runs last, because --dump-diff shows the memory of the last run.
     if again(engine, job.clone(), &files[1])? != ReplayStatus::FailedVerification
         || result.differing_buffers != mismatches.len() as u64
     {
@@ -103,7 +104,7 @@ fn tolerances(mismatches: &[&Mismatch], is_rounding: impl Fn(&Mismatch, DataType
     errors.into_iter().map(|(dtype, largest)| Some(accepting(dtype, largest)?.option())).collect()
 }
 
-/// What both builds left of recorded memory, each region at its offset in the snapshot.
+/// Recorded memory after the runs of both builds: two files, with each region at its offset in the snapshot.
 struct Left<'a> {
     snapshot: &'a Snapshot,
     own: File,

@@ -53,7 +53,7 @@ fn fusable_pairs(text: &str) -> u64 {
     }
 }
 
-/// The module with `.rn` on all such products and sums, so that none is fused.
+/// Adds `.rn` to all such products and sums in a module. An assembler then fuses none of them.
 pub fn unfused(text: &str) -> String {
     let mut unfused = String::with_capacity(text.len() + text.len() / 64);
     let (mut lexer, mut copied) = (Lexer::new(text), 0);

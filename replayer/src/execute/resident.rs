@@ -42,7 +42,7 @@ pub struct ResidentMemory<'a> {
     holders: OnceCell<AddressHolders>,
 }
 
-/// Smaller words are no addresses in a module.
+/// The lowest address in a module that a replay looks for: smaller words are numbers.
 pub const LOWEST: u64 = 1 << 32;
 
 /// Pieces that hold addresses in the recorded module before or after the launch.
